@@ -9,7 +9,7 @@ PEERS := $(CACHE)/peers
 ARGS ?=
 # The tests of one room wait for no server that they do not ask.
 ASKING := $(or $(if $(filter tests/%,$(ARGS)),,all),$(filter tests/catalog% tests/storage%,$(ARGS)))
-SERVERS := postgres,mariadb,s3,hdfs,iceberg_rest,hms2,hms4
+SERVERS := postgres,mariadb,s3,hdfs,iceberg_rest,hms2,hms4,nessie
 WITH_SERVERS := PYTHON=$(abspath $(PY)) SERVICES_CACHE=$(abspath $(CACHE))/services tests/services/with.sh $(SERVERS)
 SERVED := $(if $(ASKING),$(WITH_SERVERS))
 # All that is fetched stays in the checkout: pip's wheels, Maven's jars (tests/peers/setup.sh and tests/services have their repository there).

@@ -1,4 +1,4 @@
-"""Back ends for the contract: path, SQLite, memory, one that keeps metadata itself as a server does, PostgreSQL or MariaDB where FRAZIL_TEST_POSTGRES / _MARIADB hold a URL, Java's REST server where FRAZIL_TEST_REST does, and Hive Metastores where FRAZIL_TEST_HMS2 and FRAZIL_TEST_HMS4 do."""
+"""Back ends for the contract: path, SQLite, memory, one that keeps metadata itself as a server does, PostgreSQL or MariaDB where FRAZIL_TEST_POSTGRES / _MARIADB hold a URL, Java's REST server where FRAZIL_TEST_REST does, Project Nessie's where FRAZIL_TEST_NESSIE does, and Hive Metastores where FRAZIL_TEST_HMS2 and FRAZIL_TEST_HMS4 do."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from tests.storage.conftest import hdfs_place, s3_place
 
 REMOTE = {"postgres": "FRAZIL_TEST_POSTGRES", "mariadb": "FRAZIL_TEST_MARIADB"}
 HIVE = {"hive2": "FRAZIL_TEST_HMS2", "hive4": "FRAZIL_TEST_HMS4"}
+SERVED = ("rest", "nessie")
 KINDS = [
     "path",
     "sqlite",
@@ -37,9 +38,19 @@ KINDS = [
     *(["s3"] if os.environ.get("FRAZIL_TEST_S3") else []),
     *(["hdfs"] if os.environ.get("FRAZIL_TEST_HDFS") else []),
     *(["rest"] if os.environ.get("FRAZIL_TEST_REST") else []),
+    *(["nessie"] if os.environ.get("FRAZIL_TEST_NESSIE") else []),
     *(k for k, v in HIVE.items() if os.environ.get(v)),
 ]
 NAMESPACE, TABLE = ("db",), ("db", "t")
+
+
+class Nessie(RestCatalog):
+    """Show the tables of Project Nessie's server without the properties that it adds, which tell the state of its whole catalog."""
+
+    def _loaded(self, identifier: tuple[str, ...], answer: Any, *, staged: bool = False) -> LoadedTable:
+        table = super()._loaded(identifier, answer, staged=staged)
+        own = {k: v for k, v in table.metadata.properties.items() if not k.startswith("nessie.") and k != "gc.enabled"}
+        return replace(table, metadata=replace(table.metadata, properties=own))
 
 
 def open_backend(kind: str, folder: Path, name: str | None = None, **more: Any) -> CatalogBackend:
@@ -62,6 +73,8 @@ def open_backend(kind: str, folder: Path, name: str | None = None, **more: Any) 
             return load_backend(name, type="path", warehouse=more.pop("warehouse", hdfs_place()), **more)
         case "rest":
             return load_backend(name, type="rest", uri=os.environ["FRAZIL_TEST_REST"], **more)
+        case "nessie":
+            return Nessie(name, {"type": "rest", "uri": os.environ["FRAZIL_TEST_NESSIE"], **s3_place()[1], **more})
         case "hive2" | "hive4":
             return load_backend(name, type="hive", uri=os.environ[HIVE[kind]], warehouse=f"{folder}/warehouse", **more)
         case _:
@@ -76,7 +89,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def backend(kind: str, tmp_path: Path) -> Iterator[CatalogBackend]:
     made = open_backend(kind, tmp_path, f"c{uuid.uuid4().hex}" if kind in REMOTE else None)
-    if kind in ("rest", *HIVE):  # one server holds the tables of all tests
+    if kind in (*SERVED, *HIVE):  # one server holds the tables of all tests
         for namespace in own_namespaces(made):
             emptied(made, namespace)
     yield made
@@ -103,8 +116,9 @@ def emptied(backend: CatalogBackend, namespace: tuple[str, ...]) -> None:
         for view in backend.list_views(namespace):
             backend.drop_view(view)
     place = backend.load_namespace_properties(namespace)["location"]
-    if storage_for(place).is_directory(place):
-        storage_for(place).delete_tree(place)
+    storage = storage_for(place, backend.properties)
+    if storage.is_directory(place):
+        storage.delete_tree(place)
     backend.drop_namespace(namespace)
 
 
@@ -134,8 +148,9 @@ def changed(table: LoadedTable, **properties: str) -> TableMetadata:
 
 def made(backend: CatalogBackend, identifier: tuple[str, ...] = TABLE, **properties: str) -> LoadedTable:
     """A new table; its namespace is made if need be."""
-    if not backend.namespace_exists(identifier[:-1]):
-        backend.create_namespace(identifier[:-1])
+    for depth in range(1 if isinstance(backend, Nessie) else len(identifier) - 1, len(identifier)):  # it wants the outer ones first
+        if not backend.namespace_exists(identifier[:depth]):
+            backend.create_namespace(identifier[:depth])
     return committed(create(backend, backend.stage_create(identifier, new_metadata("", **properties))))
 
 
@@ -164,7 +179,8 @@ def set_to(**properties: str) -> SetProperties:
 def column(base: LoadedTable, name: str) -> tuple[Update, Update]:
     """Updates that add a column: two of them on one base exclude each other in every catalog."""
     schema = base.metadata.schema()
-    return AddSchema(Schema(*schema.fields, NestedField(schema.highest_field_id + 1, name, LongType(), required=False))), SetCurrentSchema()
+    added = NestedField(schema.highest_field_id + 1, name, LongType(), required=False)
+    return AddSchema(Schema(*schema.fields, added, schema_id=schema.schema_id + 1)), SetCurrentSchema()
 
 
 def committed(outcome: object) -> LoadedTable:

@@ -29,7 +29,9 @@ from frazil.storage import normalise
 from tests.builders.data_files import data_file
 from tests.catalog.conftest import (
     HIVE,
+    SERVED,
     TABLE,
+    Nessie,
     change,
     changed,
     column,
@@ -50,7 +52,8 @@ PATHS = ("path", "s3", "hdfs")
 def test_a_new_table_is_found_again(backend: CatalogBackend) -> None:
     table = made(backend, owner="me")
     found = backend.load(TABLE)
-    assert found.metadata == table.metadata and found.metadata_location == table.metadata_location
+    assert found.metadata == table.metadata
+    assert found.metadata_location == table.metadata_location or isinstance(backend, Nessie)  # each answer has another one
     assert found.metadata.properties == {"owner": "me"} and found.identifier == TABLE
     assert backend.table_exists(TABLE) and backend.list_tables(("db",)) == [TABLE]
 
@@ -67,14 +70,14 @@ def test_a_table_that_is_not_there_is_told_by_its_name(backend: CatalogBackend, 
             backend.drop_table(name)
 
 
-def test_a_swap_moves_the_table_and_logs_the_file_before(backend: CatalogBackend) -> None:
+def test_a_swap_moves_the_table_and_logs_the_file_before(backend: CatalogBackend, kind: str) -> None:
     first = made(backend)
     second = committed(swap(backend, first, set_to(a="1")))
     third = committed(swap(backend, second, set_to(b="2")))
     found = backend.load(TABLE)
     assert found.metadata.properties == {"a": "1", "b": "2"} and found.metadata == third.metadata
     log = [(e.metadata_file, e.timestamp_ms) for e in found.metadata.metadata_log]
-    assert log == [(t.metadata_location, t.metadata.last_updated_ms) for t in (first, second)]
+    assert log == ([] if kind == "nessie" else [(t.metadata_location, t.metadata.last_updated_ms) for t in (first, second)])
 
 
 def test_a_swap_on_a_stale_base_is_a_conflict_and_leaves_nothing(backend: CatalogBackend) -> None:
@@ -153,7 +156,9 @@ def test_a_commit_on_a_table_that_was_made_anew_leaves_the_new_one_alone(backend
     assert backend.load(TABLE).metadata == anew.metadata
 
 
-def test_old_metadata_files_are_kept_up_to_the_limit_and_deleted_when_asked_for(backend: CatalogBackend) -> None:
+def test_old_metadata_files_are_kept_up_to_the_limit_and_deleted_when_asked_for(backend: CatalogBackend, kind: str) -> None:
+    if kind == "nessie":
+        return  # it keeps all files and no log
     limits = {"write.metadata.previous-versions-max": "2", "write.metadata.delete-after-commit.enabled": "true"}
     table = made(backend)
     locations = [table.metadata_location]
@@ -165,12 +170,15 @@ def test_old_metadata_files_are_kept_up_to_the_limit_and_deleted_when_asked_for(
     assert there == [False, False, False, *[leaves_metadata_files(backend)] * 3]
 
 
-def test_without_being_asked_no_metadata_file_is_deleted(backend: CatalogBackend) -> None:
+def test_without_being_asked_no_metadata_file_is_deleted(backend: CatalogBackend, kind: str) -> None:
     table = made(backend, write__metadata__previous_versions_max="1")
     locations = [table.metadata_location]
     for i in range(3):
         table = committed(swap(backend, table, set_to(i=str(i))))
         locations.append(table.metadata_location)
+    if kind == "nessie":  # whose answers name addresses of its own in place of these files
+        assert len(list(table.storage.list(f"{table.metadata.location}/metadata"))) == 4
+        return
     assert len(table.metadata.metadata_log) == 1 and {table.storage.exists(f) for f in locations} == {leaves_metadata_files(backend)}
 
 
@@ -185,11 +193,11 @@ def test_a_log_that_names_files_elsewhere_deletes_none_of_them(backend: CatalogB
     assert precious.exists() and table.storage.exists(f"{table.metadata.location}/data/rows.parquet")
 
 
-def test_gzipped_metadata_is_written_and_read(backend: CatalogBackend) -> None:
+def test_gzipped_metadata_is_written_and_read(backend: CatalogBackend, kind: str) -> None:
     table = made(backend)
     for i in range(3):
         table = committed(swap(backend, table, SetProperties({"i": str(i), "write.metadata.compression-codec": "gzip"})))
-    assert table.metadata_location.endswith(".gz.metadata.json")
+    assert table.metadata_location.endswith(".gz.metadata.json") or kind == "nessie"  # it writes what it likes
     assert not backend.writes_metadata_files or table.storage.read(table.metadata_location)[:2] == b"\x1f\x8b"
     assert backend.load(TABLE).metadata == table.metadata
     table = committed(swap(backend, table, SetProperties({"write.metadata.compression-codec": "none"})))
@@ -305,7 +313,7 @@ def test_namespace_properties_are_kept_or_refused(backend: CatalogBackend, kind:
     assert backend.namespace_exists(("a",)) and own_properties(backend, kind) == {}
     with pytest.raises(InvalidInput):
         backend.update_namespace_properties(("a",), {"k"}, {"k": "v"})
-    if kind in ("server", "rest", *HIVE):
+    if kind in ("server", *SERVED, *HIVE):
         backend.update_namespace_properties(("a",), set(), {"k": "v" * 1001})
         assert own_properties(backend, kind) == {"k": "v" * 1001}
         return
@@ -315,7 +323,7 @@ def test_namespace_properties_are_kept_or_refused(backend: CatalogBackend, kind:
 
 def own_properties(backend: CatalogBackend, kind: str) -> dict[str, str]:
     """The properties of the namespace a, without the location that Java's server adds, and a metastore with an owner."""
-    added = {"rest": ("location",), **dict.fromkeys(HIVE, ("location", "hive.metastore.database.owner", "hive.metastore.database.owner-type"))}
+    added = {"rest": ("location",), "nessie": ("location",), **dict.fromkeys(HIVE, ("location", "hive.metastore.database.owner", "hive.metastore.database.owner-type"))}
     return {k: v for k, v in backend.load_namespace_properties(("a",)).items() if k not in added.get(kind, ())}
 
 
@@ -328,7 +336,7 @@ def test_a_renamed_table_keeps_its_files_and_frees_its_name(backend: CatalogBack
     backend.rename_table(TABLE, ("db", "u"))
     assert not backend.table_exists(TABLE) and backend.load(("db", "u")).metadata == table.metadata
     other = made(backend)  # the old name again: the other table's files must be safe from it
-    assert other.metadata.location != table.metadata.location or kind == "rest"  # where the server chooses
+    assert other.metadata.location != table.metadata.location or kind == "rest"  # which chooses the name alone
     backend.drop_table(TABLE, purge=True)
     assert backend.load(("db", "u")).metadata == table.metadata
     made(backend, ("db", "v"))
@@ -360,6 +368,10 @@ def test_tables_are_registered_from_their_metadata_file(backend: CatalogBackend,
     with pytest.raises(TableAlreadyExistsError):
         backend.register_table(("db", "r"), as_file(table))
     newer = committed(swap(backend, table, set_to(a="1")))
+    if kind == "nessie":
+        with pytest.raises(TableAlreadyExistsError):  # it does not know how to overwrite
+            backend.register_table(("db", "r"), as_file(newer), overwrite=True)
+        return
     if kind == "rest":
         with pytest.raises(Unsupported, match="Registering tables with overwrite is not supported"):  # Java's server
             backend.register_table(("db", "r"), as_file(newer), overwrite=True)
@@ -371,6 +383,8 @@ def test_tables_are_registered_from_their_metadata_file(backend: CatalogBackend,
 
 def as_file(table: LoadedTable) -> str:
     """The table's metadata as a file, also where the catalog writes none."""
+    if "/catalog/v1/trees/" in table.metadata_location:
+        table = replace(table, metadata_location=f"{table.metadata.location}/metadata/00009-shown.metadata.json")
     if not table.storage.exists(table.metadata_location):
         table.storage.write(table.metadata_location, encode_metadata(table.metadata))
     return table.metadata_location
@@ -382,7 +396,7 @@ def test_purge_takes_the_files_and_drop_alone_leaves_a_sql_tables_files(backend:
         as_file(table)
     committed(swap(backend, gone, set_to(a="1")))
     backend.drop_table(("db", "gone"), purge=True)
-    assert list(gone.storage.list(gone.metadata.location)) == []
+    assert list(gone.storage.list(gone.metadata.location)) == [] or kind == "nessie"  # which leaves files to a tool of its own
     backend.drop_table(("db", "kept"))
     assert bool(list(kept.storage.list(kept.metadata.location))) == (kind not in PATHS)
 
@@ -455,13 +469,18 @@ def test_a_table_comes_into_being_with_its_first_snapshot_through_the_commit_loo
 
 def test_two_appends_that_start_from_one_base_are_both_kept(backend: CatalogBackend) -> None:
     base = made(backend)
-    place = f"{base.metadata.location}/data"
+    place, files = f"{base.metadata.location}/data", 2
+    if isinstance(backend, Nessie):  # it does not check that a table has no snapshot yet, so another one comes first (KNOWN_GAPS.md)
+        base, files = commit.commit(backend, base, [Append([data_file(3, location=place)])]).table, 3
     commit.commit(backend, base, [Append([data_file(1, location=place)])])
     late = commit.commit(backend, base, [Append([data_file(2, location=place)])], sleep=lambda _: None)
-    assert late.attempts == 2 and late.snapshot is not None and late.snapshot.summary["total-data-files"] == "2"
+    assert late.attempts == 2 and late.snapshot is not None and late.snapshot.summary["total-data-files"] == str(files)
     assert [s.snapshot_id for s in backend.load(TABLE).metadata.snapshots][-1] == late.snapshot.snapshot_id
 
 
 def test_the_place_of_a_new_table_lies_in_the_warehouse(backend: CatalogBackend, kind: str) -> None:
     table = made(backend, ("a", "t") if kind in HIVE else ("a", "b", "t"))
+    if kind == "nessie":
+        assert "/nessie/a/b/t_" in table.metadata.location
+        return
     assert normalise(table.metadata.location).endswith("/a.db/t" if kind in HIVE else "/a.b/t" if kind == "rest" else "/a/b/t")

@@ -14,7 +14,7 @@ import pytest
 
 from frazil.catalog import Committed, Conflict, load_backend
 from frazil.catalog.base import CatalogBackend
-from tests.catalog.conftest import HIVE, KINDS, REMOTE, TABLE, changed, made, new_metadata
+from tests.catalog.conftest import HIVE, KINDS, REMOTE, SERVED, TABLE, changed, made, new_metadata
 from tests.catalog.racer import main, opens
 from tests.forked import Child, started
 from tests.storage.conftest import hdfs_place, s3_place
@@ -23,7 +23,7 @@ SOAK = bool(os.environ.get("FRAZIL_SOAK"))
 PROCESSES, ROUNDS = (16, 50) if SOAK else (4, 10)
 pytestmark = [pytest.mark.disk, *([pytest.mark.soak] if SOAK else [])]
 # rest: tests/catalog/rest/test_server.py. The fourth metastore's Derby fails under several clients at once (deadlocks of its own).
-SHARED = [k for k in KINDS if k not in ("memory", "server", "rest", "hive4")]
+SHARED = [k for k in KINDS if k not in ("memory", "server", *SERVED, "hive4")]
 
 
 def settings_for(kind: str, folder: Path) -> dict[str, str]:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from weakref import WeakValueDictionary
 
 from frazil.catalog.base import LoadedTable
+from frazil.storage.locations import scheme_of
 
 PATIENCE = 10.0
 """Seconds that a commit waits for its turn at most: a writer that hangs during its own turn delays no other for longer."""
@@ -116,7 +117,10 @@ def turn(table: LoadedTable, patience: float = PATIENCE, meanwhile: Callable[[],
 @contextlib.contextmanager
 def _folder(table: LoadedTable) -> Iterator[int | None]:
     """Open the folder of a table's metadata, whose lock the processes of a machine share; None where there is none on a local disk."""
-    path = table.storage.local_path(table.metadata_location) if table.metadata_location else None
+    where = table.metadata_location
+    if "://" in where and scheme_of(where) != scheme_of(table.metadata.location):
+        where = ""  # servers of catalogs may name an address of their own in place of a file
+    path = table.storage.local_path(where) if where else None
     try:
         descriptor = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) if path else None
     except OSError:

@@ -52,6 +52,7 @@ __all__ = [
     "real_paths",
     "redact",
     "redact_text",
+    "signed",
     "storage_for",
     "vended",
 ]

@@ -16,7 +16,7 @@ from frazil.errors import InvalidInput, Unsupported
 _S3 = {
     "s3.endpoint", "s3.access-key-id", "s3.secret-access-key", "s3.session-token", "s3.region", "s3.path-style-access",
     "s3.force-virtual-addressing", "s3.anonymous", "s3.connect-timeout", "s3.request-timeout",
-    "client.region", "client.access-key-id", "client.secret-access-key", "client.session-token",
+    "s3.remote-signing-enabled", "client.region", "client.access-key-id", "client.secret-access-key", "client.session-token",
 }  # fmt: skip
 _GCS = {"gcs.oauth2.token", "gcs.service.host", "gcs.no-auth", "gcs.project-id"}
 _ADLS = {"adls.account-name", "adls.account-key", "adls.sas-token", "adls.tenant-id", "adls.client-id", "adls.client-secret"}
@@ -83,6 +83,9 @@ def _s3(properties: Mapping[str, str]) -> Options:
     if path_style is not None and virtual is None:
         virtual = not path_style
     anonymous = _flag(properties, "s3.anonymous")
+    if _flag(properties, "s3.remote-signing-enabled"):
+        text = "Catalog property s3.remote-signing-enabled is true, but nobody signs requests here."
+        raise Unsupported(text, hint="Leave it out: the server of a REST catalog tells for which tables it signs.")
     for given, missing in (("access-key-id", "secret-access-key"), ("secret-access-key", "access-key-id")):
         if of(given) and not of(missing):
             raise InvalidInput(f"Catalog property s3.{given} is given without s3.{missing}.", hint="They belong together.")

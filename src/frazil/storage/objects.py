@@ -286,6 +286,8 @@ def _told(location: str, doing: str) -> Iterator[None]:
 def _translated(error: Exception, location: str, doing: str, kind: type[StorageError] = StorageError) -> FrazilError:
     if isinstance(error, FileNotFoundError) or type(error).__name__ == "NotFoundError":
         return NoSuchFileError(f"There is no file {location}.", file=location)
+    if isinstance(error, FrazilError) and kind is StorageError:
+        return error
     name = type(error).__name__
     hint = {
         "PermissionDeniedError": "Check the permissions that the credentials have on the bucket.",

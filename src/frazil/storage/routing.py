@@ -19,6 +19,7 @@ from frazil.storage.local import LocalStorage
 from frazil.storage.locations import check_location, scheme_of
 from frazil.storage.memory import MemoryStorage
 from frazil.storage.objects import OBJECT_SCHEMES, ObjectStorage
+from frazil.storage.signed import SignedStorage, Signer
 from frazil.storage.vended import CredentialsSource
 
 _LOCAL = LocalStorage()
@@ -28,15 +29,16 @@ _LOCAL = LocalStorage()
 class RoutedStorage:
     """Pass every call on to the store of the location's scheme. The properties hold secrets, so they are not shown.
 
-    `vended`: the source of credentials that expire (see `vended`); they override the properties.
+    `vended`: the source of credentials that expire (see `vended`); they override the properties. `signer`: who signs requests to S3.
     """
 
     properties: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     vended: CredentialsSource | None = field(default=None, repr=False)
+    signer: Signer | None = field(default=None, repr=False)
 
     def of(self, location: str) -> Storage:
         """Return the store of a location."""
-        return _LOCAL if location[:1] == "/" else _store_for(scheme_of(location), self.properties, self.vended)
+        return _LOCAL if location[:1] == "/" else _store_for(scheme_of(location), self.properties, self.vended, self.signer)
 
     def local_path(self, location: str) -> str | None:
         return self.of(location).local_path(location)
@@ -100,10 +102,14 @@ class RoutedStorage:
 
 
 @functools.lru_cache(maxsize=64)
-def _store_for(scheme: str, properties: tuple[tuple[str, str], ...], vended: CredentialsSource | None) -> Storage:
+def _store_for(
+    scheme: str, properties: tuple[tuple[str, str], ...], vended: CredentialsSource | None, signer: Signer | None = None
+) -> Storage:
     makers: dict[str, Callable[[], Storage]] = {"file": LocalStorage, "memory": MemoryStorage}
     if scheme in makers:
         return makers[scheme]()
+    if scheme == "s3" and signer is not None:
+        return SignedStorage(scheme, properties, None, signer)
     if scheme in OBJECT_SCHEMES:
         return ObjectStorage(scheme, properties, vended)
     if scheme == "hdfs":
@@ -112,21 +118,23 @@ def _store_for(scheme: str, properties: tuple[tuple[str, str], ...], vended: Cre
     raise Unsupported(f"Frazil has no storage for {scheme}: locations.", hint=supported)
 
 
-def storage_for(location: str, properties: Mapping[str, str] | None = None, vended: CredentialsSource | None = None) -> Storage:
-    """Return the storage of a location, with the catalog's properties (`s3.*`, `gcs.*`, `adls.*`, `hdfs.*`, `hadoop.*`) and the
-    credentials that it vends.
+def storage_for(
+    location: str, properties: Mapping[str, str] | None = None, vended: CredentialsSource | None = None, signer: Signer | None = None
+) -> Storage:
+    """Return the storage of a location, with the catalog's properties (`s3.*`, `gcs.*`, `adls.*`, `hdfs.*`, `hadoop.*`), the credentials
+    that it vends, and what signs its requests to S3 in place of credentials.
 
     Raises Unsupported for other schemes.
     """
     check_location(location)
-    storage = RoutedStorage(_storage_properties(properties or {}), vended)
+    storage = RoutedStorage(_storage_properties(properties or {}), vended, signer)
     storage.of(location)
     return storage
 
 
 def has_vended_credentials(storage: Storage) -> bool:
-    """Tell whether credentials of this storage expire, and are known to it alone: the JVM's file systems have none of them."""
-    return isinstance(storage, RoutedStorage) and storage.vended is not None
+    """Tell whether credentials of this storage expire, or its requests are signed for it: the JVM's file systems have none of that."""
+    return isinstance(storage, RoutedStorage) and (storage.vended is not None or storage.signer is not None)
 
 
 def catalog_properties(storage: Storage) -> tuple[tuple[str, str], ...]:

@@ -57,6 +57,7 @@ def error(status: int, kind: str, message: str = "no") -> tuple[int, Any]:
 def handler(server: Server) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        wbufsize = 1 << 16  # head and body are one packet
 
         def log_message(self, *_: Any) -> None:
             pass

@@ -171,7 +171,7 @@ def test_basic_and_own_headers_are_sent(server: Server) -> None:
     load_backend("r", type="rest", uri=server.uri, **properties).load(TABLE)
     sent = server.asked[-1].headers
     assert sent["Authorization"] == "Basic dTpw" and sent["X-Mine"] == "1" and sent["User-Agent"].startswith("Frazil")
-    assert sent["X-Iceberg-Access-Delegation"] == "vended-credentials"
+    assert sent["X-Iceberg-Access-Delegation"] == "vended-credentials,remote-signing"
 
 
 def test_headers_authentication_and_time_limits_may_be_the_servers(server: Server) -> None:

@@ -1,37 +1,41 @@
-"""Java's reference server, in turns with its own client's rules: many writers lose nothing (FRAZIL_TEST_REST names the server)."""
+"""Java's reference server and Project Nessie's: many writers lose nothing (FRAZIL_TEST_REST and FRAZIL_TEST_NESSIE name the servers)."""
 
 from __future__ import annotations
 
 import os
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
-from frazil.catalog import load_backend
 from frazil.commit import transaction as commit
 from frazil.commit.actions import Append
 from tests.builders.data_files import data_file
-from tests.catalog.conftest import emptied, made
+from tests.catalog.conftest import emptied, made, open_backend
 
-SERVERS = [os.environ["FRAZIL_TEST_REST"]] if os.environ.get("FRAZIL_TEST_REST") else []
+ROUNDS = {"rest": 10, "nessie": 4}
+SERVERS = [k for k, v in (("rest", "FRAZIL_TEST_REST"), ("nessie", "FRAZIL_TEST_NESSIE")) if os.environ.get(v)]
 
 
-@pytest.mark.parametrize("uri", SERVERS)
-def test_eight_writers_of_ten_commits_lose_none(uri: str) -> None:
+@pytest.mark.parametrize("kind", SERVERS)
+def test_eight_writers_lose_no_commit(kind: str, tmp_path: Path) -> None:
     name = (f"w{uuid.uuid4().hex[:8]}", "t")
-    keeper = load_backend("r", type="rest", uri=uri)
-    place = f"{made(keeper, name, commit__retry__num_retries='100').metadata.location}/data"
+    keeper = open_backend(kind, tmp_path)
+    table = made(keeper, name, commit__retry__num_retries="100")
+    place = f"{table.metadata.location}/data"
+    commit.commit(keeper, table, [Append([data_file(1000, location=place)])])  # Nessie does not guard the first one (KNOWN_GAPS.md)
 
     def writer(number: int) -> None:
-        backend = load_backend("r", type="rest", uri=uri)
-        for i in range(10):
+        backend = open_backend(kind, tmp_path)
+        for i in range(ROUNDS[kind]):
             commit.commit(backend, backend.load(name), [Append([data_file(100 * number + i, location=place)])])
         backend.close()
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(writer, range(8)))
     table = keeper.load(name)
-    assert len(table.metadata.snapshots) == 80 and table.metadata.current_snapshot().summary["total-data-files"] == "80"
+    assert len(table.metadata.snapshots) == (1 if kind == "nessie" else 8 * ROUNDS[kind] + 1)  # it shows the newest one alone
+    assert table.metadata.current_snapshot().summary["total-data-files"] == str(8 * ROUNDS[kind] + 1)
     emptied(keeper, name[:1])
     keeper.close()

@@ -35,7 +35,8 @@ from frazil.catalog.rest.http import Answer, Client
 from frazil.catalog.rest.namespaces import decoded, named
 from frazil.catalog.rest.routes import Routes, routes
 from frazil.catalog.rest.settings import settings, told_settings
-from frazil.catalog.rest.vended import StorageCredential, TableCredentials, holds_secrets, vended
+from frazil.catalog.rest.signer import TableSigner, signing_endpoint
+from frazil.catalog.rest.vended import SIGNING, StorageCredential, TableCredentials, holds_secrets, vended
 from frazil.catalog.rest.views import RestViews
 from frazil.codec import json_nouns
 from frazil.codec.json_updates import requirement_to_json, update_to_json
@@ -86,6 +87,7 @@ class RestCatalog(RestViews):
         self._lock = threading.Lock()
         self._routes: Routes | None = None
         self._kept: OrderedDict[Identifier, tuple[str, LoadedTable]] = OrderedDict()
+        self._staged: dict[Identifier, LoadedTable] = {}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({shown(self.name, self.properties)})"
@@ -183,19 +185,39 @@ class RestCatalog(RestViews):
         body = decoded(answer, _Loaded, "table")
         location, name = body.metadata_location, f"{self.name}.{full_name(identifier)}"
         if not staged and not location:
-            raise CorruptData(f"The catalog's server gives no metadata location of table {name}.", table=name)
-        metadata = decode_metadata(bytes(body.metadata), file=location or name)
+            raise CorruptData(f"The catalog's server answers {answer.asked} without the metadata location of table {name}.", table=name)
+        try:
+            metadata = decode_metadata(bytes(body.metadata), file=location or name)
+        except FrazilError as error:
+            error.advise(f"The catalog's server answered {answer.asked} so.")
+            raise
         storage = self._storage(identifier, metadata.location, body.config or {}, body.storage_credentials or [])
         config = {**self.properties, **(body.config or {})}
         return LoadedTable(identifier, location or "", metadata, storage, config)
 
     def _storage(self, identifier: Identifier, location: str, config: Mapping[str, str], given: Sequence[StorageCredential]) -> Storage:
         told = vended(location, config, given)
-        properties = {**self.routes.properties, **told.properties}
+        properties = {k: v for k, v in {**self.routes.properties, **told.properties}.items() if k not in SIGNING}
+        mine = tuple(sorted(self.properties.items()))
+        endpoint = self._signing_endpoint(identifier, {**config, **told.properties})
+        if endpoint is not None:
+            signer = TableSigner(self.name, mine, identifier, client_of, newest_signing_endpoint, endpoint, self._token_of(config))
+            return storage_for(location, properties, signer=signer)
         if told.expires_ms is None or not holds_secrets(told):
             return storage_for(location, properties)
-        mine = tuple(sorted(self.properties.items()))
         return storage_for(location, properties, TableCredentials(self.name, mine, identifier, location, ask_credentials, told))
+
+    def _signing_endpoint(self, identifier: Identifier, config: Mapping[str, str]) -> str | None:
+        """Return where requests for a table's files are signed; None where keys are used."""
+        path = f"{self.routes.table(identifier)}/sign" if self.routes.lists("POST namespaces/{}/tables/{}/sign") else None
+        return signing_endpoint(config, self.properties, self.client.settings.uri, path)
+
+    def newest_signing_endpoint(self, identifier: Identifier) -> str | None:
+        """Load a table again to learn where requests for its files are signed now."""
+        answer = self.client.request("GET", self.routes.table(identifier), query={"snapshots": "refs"})
+        if answer.error is not None:
+            return None
+        return self._signing_endpoint(identifier, decoded(answer, _Loaded, "table").config or {})
 
     def credentials(self, identifier: Identifier, location: str) -> Credentials:
         """Ask for new credentials for a table's files."""
@@ -238,7 +260,10 @@ class RestCatalog(RestViews):
             metadata, location=staged.metadata.location, table_uuid=staged.metadata.table_uuid or metadata.table_uuid,
             properties={**more, **metadata.properties},
         )  # fmt: skip
-        return replace(staged, metadata_location="", metadata=mine)
+        found = self._staged[key] = replace(staged, metadata_location="", metadata=mine)
+        while len(self._staged) > _KEPT:
+            self._staged.pop(next(iter(self._staged)), None)
+        return found
 
     def create(
         self, identifier: Identifier, metadata: TableMetadata, *, updates: Sequence[Update] = (), requirements: Sequence[Requirement] = ()
@@ -272,7 +297,11 @@ class RestCatalog(RestViews):
             table = self._loaded(identifier, answer)
         except FrazilError as error:
             return Unknown(error)  # applied, as the status says, but what came of it must be loaded
-        return Committed(table if base is None else replace(table, storage=base.storage, config=base.config))
+        if base is None:  # answers to commits tell nothing of credentials, so those that the table was staged with are kept
+            base = self._staged.pop(identifier, None)
+        if base is None or base.metadata.location != table.metadata.location:
+            return Committed(table)
+        return Committed(replace(table, storage=base.storage, config=base.config))
 
     def swap_together(self, swaps: Sequence[Swap]) -> OutcomeTogether:
         self.routes.check("POST transactions/commit", "commit to several tables at once")
@@ -294,7 +323,10 @@ class RestCatalog(RestViews):
 
     def _own_token(self, base: LoadedTable | None) -> str | None:
         """Return the token that the server has given for this table alone."""
-        token = base.config.get("token") if base is not None else None
+        return None if base is None else self._token_of(base.config)
+
+    def _token_of(self, config: Mapping[str, str]) -> str | None:
+        token = config.get("token")
         return token if token != self.properties.get("token") else None
 
     def _refused(self, answer: Answer, identifier: Identifier, base: LoadedTable | None) -> Conflict | Unknown:
@@ -309,7 +341,7 @@ class RestCatalog(RestViews):
         if answer.status in (400, 422) and base is not None:
             # What another commit has changed meanwhile can break a rule of the format, for example a sequence number that is taken.
             try:
-                if self.load(identifier).metadata_location != base.metadata_location:
+                if _differs(self.load(identifier).metadata, base.metadata):
                     return Conflict(str(answer.error))
             except NoSuchTableError:
                 return Conflict(str(answer.error))
@@ -369,6 +401,12 @@ def _change(identifier: Identifier, updates: Sequence[Update], requirements: Seq
     }
 
 
+def _differs(now: TableMetadata, base: TableMetadata) -> bool:
+    """Tell whether a table has changed in what rules of the format depend on. Its metadata location does not tell that: some servers give
+    another one with each answer; nor do its properties, to which some servers add the state of the whole catalog."""
+    return replace(now, properties={}, metadata_log=()) != replace(base, properties={}, metadata_log=())
+
+
 def _check_metadata_files(metadata: TableMetadata) -> None:
     """Check the properties by which the server writes metadata files, since not every server does. Raises ValidationError."""
     metadata_files.wants_gzip(metadata)
@@ -378,6 +416,18 @@ def _check_metadata_files(metadata: TableMetadata) -> None:
 @functools.lru_cache(maxsize=16)
 def _opened(name: str, properties: tuple[tuple[str, str], ...]) -> RestCatalog:
     return RestCatalog(name, dict(properties))
+
+
+def client_of(name: str, properties: tuple[tuple[str, str], ...]) -> Client:
+    """Return the client of a catalog's server, in whatever process it is needed."""
+    backend = _opened(name, properties)
+    _ = backend.routes  # the server's configuration counts
+    return backend.client
+
+
+def newest_signing_endpoint(name: str, properties: tuple[tuple[str, str], ...], identifier: Identifier) -> str | None:
+    """Ask a catalog's server where it signs requests for a table now."""
+    return _opened(name, properties).newest_signing_endpoint(identifier)
 
 
 def ask_credentials(name: str, properties: tuple[tuple[str, str], ...], identifier: Identifier, location: str) -> Credentials:

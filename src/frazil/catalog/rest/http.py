@@ -31,7 +31,7 @@ from frazil.errors import CorruptData, NotInstalledError, StorageError
 
 MAX_BODY = 1 << 30
 _MAX_ERROR_BODY = 1 << 20
-_PIECE = 1 << 20
+_PIECE = 1 << 16  # so much is decompressed at once
 _LONGEST_WAIT_S = 10.0
 _LONGEST_ANSWER_S = 600.0
 _READING, _ATTEMPTS = ("GET", "HEAD"), 3
@@ -41,12 +41,13 @@ _NOT_HANDLED, _TRANSIENT = frozenset((429,)), frozenset((429, 502, 503, 504))
 
 @dataclass(frozen=True)
 class Answer:
-    """Hold the answer to a request. `error`: what the server reports, None for success."""
+    """Hold the answer to a request. `error`: what the server reports, None for success. `asked`: the request, for messages."""
 
     status: int
     headers: Mapping[str, str] = field(repr=False)
     body: bytes = field(repr=False)
     error: ServerError | None = None
+    asked: str = ""
 
 
 class Client:
@@ -88,15 +89,19 @@ class Client:
         body: Any = None,
         headers: Mapping[str, str] | None = None,
         bearer: str | None = None,
+        repeatable: bool = False,
     ) -> Answer:
-        """Call a path below the server's address and return its answer, also one that reports an error.
+        """Call a path below the server's address and return its answer, also one that reports an error. A whole address is called as it
+        is: whose it is, the caller has checked.
 
-        `body`: sent as JSON. `bearer`: a token for this request alone. Raises Unclear when a request that changes something may have been
-        handled, StorageError when it certainly was not, CorruptData for an answer that is too large.
+        `body`: sent as JSON. `bearer`: a token for this request alone. `repeatable`: the request changes nothing, whatever its method.
+        Raises Unclear when a request that changes something may have been handled, StorageError when it certainly was not, CorruptData for
+        an answer that is too large.
         """
-        url = f"{self.settings.uri}/{path}" + (f"?{urlencode(query, quote_via=quote)}" if query else "")
+        url = (path if "://" in path else f"{self.settings.uri}/{path}") + (f"?{urlencode(query, quote_via=quote)}" if query else "")
         data = None if body is None else msgspec.json.encode(body)
-        keyed = self.key_lifetime_s is not None and method not in _READING
+        reads = repeatable or method in _READING
+        keyed = self.key_lifetime_s is not None and not reads
         key = {"Idempotency-Key": str(_uuid7())} if keyed else {}
         for last in (False, True):
             authorization = f"Bearer {bearer}" if bearer else self.auth.header()
@@ -107,7 +112,7 @@ class Client:
             }  # fmt: skip
             signing = self.settings.signing
             secrets = (bearer or "", *self.auth.secrets(), *(signing.secrets() if signing else ()))
-            answer = self._send(method, url, data, sent, secrets=secrets, keyed=keyed, signed=True)
+            answer = self._send(method, url, data, sent, secrets=secrets, keyed=keyed, signed=True, reads=reads)
             if last or answer.status not in (401, 419) or bearer or not self.auth.renewed(authorization):
                 return answer
         raise AssertionError("the second answer is returned")
@@ -121,16 +126,16 @@ class Client:
 
     def _send(
         self, method: str, url: str, data: bytes | None, headers: Mapping[str, str], secrets: tuple[str, ...], *, keyed: bool = False,
-        signed: bool = False,
+        signed: bool = False, reads: bool = False,
     ) -> Answer:
         """Call the server, again after faults that pass: a request that only reads always, any other within the lifetime of its key."""
-        reads, unclear = method in _READING, False
+        unclear = False
         until = time.monotonic() + (self.key_lifetime_s or 0.0) if keyed else float("inf")
         for attempt in range(_ATTEMPTS if reads or keyed else 1):
             again = attempt < _ATTEMPTS - 1 and time.monotonic() + self.settings.read_timeout < until and (reads or keyed)
             try:
                 with self._connected(method, url, data, self._signed(method, url, data, headers) if signed else headers, reads) as response:
-                    answer = _answer(response, secrets, url)
+                    answer = _answer(response, secrets, url, method, reads=reads)
                 if keyed and again and answer.status in _TRANSIENT - _NOT_HANDLED:
                     unclear = True
                 elif unclear and answer.status in (404, 409):  # our own first request, which may still run, may be the cause
@@ -143,7 +148,8 @@ class Client:
             except self._urllib3.exceptions.HTTPError as error:
                 never = self._never_sent(error)
                 if never or not again:
-                    told = f"No answer from the catalog's server {_host(url)}: {scrubbed(_reason(error), secrets)}"
+                    what = f"{method} {_host(url)}{urlsplit(url).path}: {_reason(error)}"
+                    told = f"No answer from the catalog's server {_host(url)} to {scrubbed(what, secrets)}"
                     if reads or (never and not unclear):
                         raise StorageError(told, hint="Check uri, the network and the server, then try again.") from None
                     raise Unclear(told, hint="The request may have been handled.") from None
@@ -216,32 +222,38 @@ def _proxy_of_environment(scheme: str, host: str) -> Proxy | None:
     return Proxy(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", user, unquote(parts.password or ""))
 
 
-def _answer(response: Any, secrets: tuple[str, ...], url: str) -> Answer:
-    status = int(response.status)
+def _answer(response: Any, secrets: tuple[str, ...], url: str, method: str, *, reads: bool) -> Answer:
+    status, asked = int(response.status), f"{method} {_host(url)}{scrubbed(urlsplit(url).path, secrets)}"
     if 300 <= status < 400 and status != 304:
         target = _host(str(response.headers.get("Location", "")))
-        text = f"The catalog's server {_host(url)} redirects to {scrubbed(target, secrets) or 'another place'} (HTTP {status})."
-        raise StorageError(text, hint="Redirects are not followed, as credentials could go astray: set uri to the address that is meant.")
+        text = f"The catalog's server {_host(url)} redirects {asked} to {scrubbed(target, secrets) or 'another place'} (HTTP {status})."
+        kind = Unclear if status == 303 and not reads else StorageError  # 303 says that the request was handled
+        raise kind(text, hint="Redirects are not followed, as credentials could go astray: set uri to the address that is meant.")
     failed = status >= 400
-    body = _read(response, _MAX_ERROR_BODY if failed else MAX_BODY, url, cut=failed)
+    try:
+        body = _read(response, _MAX_ERROR_BODY if failed else MAX_BODY, asked, cut=failed)
+    except (StorageError, CorruptData) as fault:
+        if reads:
+            raise
+        raise Unclear(fault.message, hint="The request may have been handled.") from None
     error = server_error(status, str(response.headers.get("Content-Type", "")), body, secrets) if failed else None
-    return Answer(status, response.headers, b"" if failed else body, error)
+    return Answer(status, response.headers, b"" if failed else body, error, asked)
 
 
-def _read(response: Any, limit: int, url: str, *, cut: bool) -> bytes:
+def _read(response: Any, limit: int, asked: str, *, cut: bool) -> bytes:
     """Read a body of at most `limit` bytes after decompression. `cut`: what is longer is cut off instead of refused."""
     pieces, size, until = [], 0, time.monotonic() + _LONGEST_ANSWER_S
-    for piece in response.stream(_PIECE, decode_content=True):
+    while piece := response.read1(_PIECE, decode_content=True):  # what has come by now, so that time is told also where little comes
         pieces.append(piece)
         size += len(piece)
         if size > limit and cut:
             response.close()
             break
         if size > limit:
-            text = f"The catalog's server {_host(url)} answers with more than {limit >> 20} MB."
+            text = f"The catalog's server answers {asked} with more than {limit >> 20} MB."
             raise CorruptData(text, hint="Ask who runs the server.")
         if time.monotonic() > until:
-            raise StorageError(f"The catalog's server {_host(url)} takes more than {_LONGEST_ANSWER_S:.0f} s to answer.")
+            raise StorageError(f"The catalog's server takes more than {_LONGEST_ANSWER_S:.0f} s to answer {asked}.")
     return b"".join(pieces)[:limit]
 
 

@@ -72,7 +72,7 @@ class RestNamespaces:
     def _pages(self, path: str, kind: type[T], query: Mapping[str, str], namespace: Identifier) -> Iterator[T]:
         """Yield the pages of a list. Raises CorruptData for a list that does not end."""
         size = self.routes.properties.get("rest-page-size")
-        if size is not None and not (size.isdigit() and int(size) > 0):
+        if size is not None and not (size.isdecimal() and len(size) < 10 and int(size) > 0):
             raise InvalidInput(f"Catalog property rest-page-size must be a positive number, not {size!r}.")
         asked = {**query, **({"pageToken": "", "pageSize": size} if size else {})}
         seen: set[str] = set()
@@ -95,11 +95,17 @@ class RestNamespaces:
         query = {"parent": self.routes.parent(check_namespace(parent))} if parent else {}
         pages = self._pages(self.routes.path("namespaces"), _Namespaces, query, tuple(parent))
         depth = len(parent) + 1  # some servers list deeper ones, too
-        return sorted({tuple(n) for page in pages for n in page.namespaces if len(n) == depth and tuple(n[:-1]) == tuple(parent)})
+        found = sorted({tuple(n) for page in pages for n in page.namespaces if len(n) == depth and tuple(n[:-1]) == tuple(parent)})
+        if parent and not found:
+            self._check_namespace(parent)  # some servers list nothing in one that is not there
+        return found
 
     def list_tables(self, namespace: Identifier) -> Identifiers:
         pages = self._pages(self._namespace_path(namespace, "tables"), TableNames, {}, tuple(namespace))
-        return sorted({(*t.namespace, t.name) for page in pages for t in page.identifiers if tuple(t.namespace) == tuple(namespace)})
+        found = sorted({(*t.namespace, t.name) for page in pages for t in page.identifiers if tuple(t.namespace) == tuple(namespace)})
+        if not found:
+            self._check_namespace(namespace)
+        return found
 
     def namespace_exists(self, namespace: Identifier) -> bool:
         head = self.routes.lists("HEAD namespaces/{}")
@@ -129,7 +135,11 @@ class RestNamespaces:
         if inner:  # Java's server would drop it all the same
             text = f"Namespace {self.name}.{full_name(namespace)} is not empty: it holds {len(inner)} namespaces."
             raise NamespaceNotEmptyError(text, namespace=full_name(namespace))
-        self._of_namespace(self.client.request("DELETE", self._namespace_path(namespace)), namespace)
+        answer = self.client.request("DELETE", self._namespace_path(namespace))
+        if answer.status == 409:  # whatever type the server gives the error
+            text = f"Namespace {self.name}.{full_name(namespace)} is not empty ({answer.error})."
+            raise NamespaceNotEmptyError(text, namespace=full_name(namespace))
+        self._of_namespace(answer, namespace)
 
     def load_namespace_properties(self, namespace: Identifier) -> dict[str, str]:
         answer = self._of_namespace(self.client.request("GET", self._namespace_path(namespace)), namespace)
@@ -144,7 +154,8 @@ class RestNamespaces:
         body = {"removals": sorted(removals), "updates": dict(updates)}
         answer = self._of_namespace(self.client.request("POST", self._namespace_path(namespace, "properties"), body=body), namespace)
         told = decoded(answer, _Summary, "summary")
-        return PropertiesUpdateSummary(tuple(sorted(told.removed)), tuple(sorted(told.updated)), tuple(sorted(told.missing or ())))
+        removed, missing = removals & set(told.removed), removals & set(told.missing or ())  # some servers name others, too
+        return PropertiesUpdateSummary(tuple(sorted(removed)), tuple(sorted(set(updates) & set(told.updated))), tuple(sorted(missing)))
 
 
 def named(identifier: Identifier) -> dict[str, Any]:
@@ -158,5 +169,5 @@ def decoded(answer: Answer, kind: type[T], what: str) -> T:
     try:
         return msgspec.json.decode(answer.body, type=kind)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        text = f"The catalog's server answers with no valid {what}: {str(error)[:200]}"
+        text = f"The catalog's server answers {answer.asked} with no valid {what}: {str(error)[:200]}"
         raise CorruptData(text, hint="Ask who runs the server.") from None

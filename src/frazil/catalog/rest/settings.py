@@ -126,7 +126,7 @@ def _is_own(key: str) -> bool:
 
 def _headers(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """Return the headers of every request. `header.<Name>`: those that are configured; an empty value leaves a header out."""
-    found = {"x-iceberg-access-delegation": ("X-Iceberg-Access-Delegation", "vended-credentials")}
+    found = {"x-iceberg-access-delegation": ("X-Iceberg-Access-Delegation", "vended-credentials,remote-signing")}
     for key, value in properties.items():
         if not key.startswith("header."):
             continue
@@ -165,7 +165,7 @@ def _proxy(properties: Mapping[str, str]) -> Proxy | None:
 
 def _number(properties: Mapping[str, str], key: str, default: int, least: int = 1, most: int = 86_400_000) -> float:
     text = properties.get(key, str(default)).strip()
-    if not text.isdigit() or not least <= int(text) <= most:
+    if not text.isdecimal() or len(text) > 18 or not least <= int(text) <= most:
         raise InvalidInput(f"Catalog property {key} must be a number from {least} to {most}, not {text!r}.")
     return int(text)
 

@@ -17,6 +17,7 @@ from frazil.storage.vended import EARLY_MS
 STORES = ("s3.", "gcs.", "adls.", "client.")
 _EXPIRY = ("s3.session-token-expires-at-ms", "adls.sas-token-expires-at-ms", "gcs.oauth2.token-expires-at")
 _SECRETS = ("s3.access-key-id", "s3.secret-access-key", "s3.session-token", "adls.sas-token")
+SIGNING = ("s3.remote-signing-enabled", "s3.signer.uri", "s3.signer.endpoint", "signer.uri", "signer.endpoint")
 Ask = Callable[[str, tuple[tuple[str, str], ...], Identifier, str], Credentials]
 
 
@@ -30,15 +31,12 @@ class StorageCredential(msgspec.Struct):
 def vended(location: str, config: Mapping[str, str], credentials: Sequence[StorageCredential]) -> Credentials:
     """Return the storage properties that a server gives for a table's location: those of the longest prefix count before `config`.
 
-    What Frazil's stores do not know is left out. Raises Unsupported for remote signing without credentials.
+    What Frazil's stores do not know is left out; how requests are signed is read by `signer`.
     """
     matching = [c for c in credentials if location.startswith(c.prefix) or is_inside(location, c.prefix)]
     best = max(matching, key=lambda c: len(c.prefix), default=None)
     given = {**config, **(best.config if best else {})}
-    if given.get("s3.remote-signing-enabled", "").lower() == "true" and "s3.access-key-id" not in given:
-        text = "The catalog's server wants to sign each request to the store itself (s3.remote-signing-enabled), which is not served."
-        raise Unsupported(text, hint="Let the server vend credentials, or give s3.access-key-id and s3.secret-access-key.")
-    found, expiry = {}, [int(v) for k, v in given.items() if k.startswith(_EXPIRY) and v.isdigit()]
+    found, expiry = {}, [int(v) for k, v in given.items() if k.startswith(_EXPIRY) and v.isdecimal() and len(v) < 18]
     for key, value in given.items():
         plain = "adls.sas-token" if key.startswith("adls.sas-token.") else key
         if plain.startswith(STORES) and is_known(plain):
@@ -47,7 +45,9 @@ def vended(location: str, config: Mapping[str, str], credentials: Sequence[Stora
 
 
 def is_known(key: str) -> bool:
-    """Tell whether Frazil's stores know a property."""
+    """Tell whether Frazil's stores know a property that a server tells."""
+    if key in SIGNING:
+        return False
     try:
         check_property(key)
     except Unsupported:

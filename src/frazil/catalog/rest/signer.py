@@ -1,0 +1,97 @@
+"""Ask a REST catalog's server to sign requests to S3, for tables whose files it gives no keys of (`s3.remote-signing-enabled`)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+import msgspec
+
+from frazil.catalog.base import Identifier
+from frazil.catalog.names import full_name
+from frazil.catalog.rest.http import Client
+from frazil.catalog.rest.namespaces import decoded
+from frazil.errors import InvalidInput
+from frazil.storage.signed import SignedAccessError, SignedRequest
+
+_KEPT_S, _KEPT = 30.0, 1000  # as long as Java's client uses a signature again, where the server allows that
+_ENDPOINTS: dict[TableSigner, str] = {}
+_SIGNED: OrderedDict[tuple[TableSigner, str, str, str], tuple[float, SignedRequest]] = OrderedDict()
+_LOCK = threading.Lock()
+
+
+class _Answer(msgspec.Struct):
+    uri: str
+    headers: dict[str, list[str]]
+
+
+@dataclass(frozen=True)
+class TableSigner:
+    """Ask for signatures of requests for the files of one table. It travels to workers with the storage; each asks the server for itself.
+
+    `first`: the address at which the server signed when the table was loaded. Servers may let it expire: then the table is loaded again.
+    `opened`: functions of this package, by reference: one returns the client of the catalog, one the newest address.
+    """
+
+    catalog: str
+    properties: tuple[tuple[str, str], ...] = field(repr=False)
+    identifier: Identifier
+    opened: Callable[[str, tuple[tuple[str, str], ...]], Client] = field(repr=False)
+    renewed: Callable[[str, tuple[tuple[str, str], ...], Identifier], str | None] = field(repr=False)
+    first: str = field(repr=False, compare=False)
+    token: str | None = field(default=None, repr=False, compare=False)
+    """Given by the server for this table alone; None: the catalog's counts."""
+
+    def __call__(self, method: str, url: str, region: str, headers: Mapping[str, str], body: str | None) -> SignedRequest:
+        kept, now = (self, method, url, str(sorted(headers.items()))), time.monotonic()
+        with _LOCK:
+            found = _SIGNED.get(kept)
+            endpoint = _ENDPOINTS.setdefault(self, self.first)
+        if found is not None and now - found[0] < _KEPT_S:
+            return found[1]
+        sent = {k: [v] for k, v in headers.items()}
+        asked = {"region": region, "uri": url, "method": method, "headers": sent, "properties": {}, "provider": "s3"}
+        if body is not None:
+            asked["body"] = body
+        client = self.opened(self.catalog, self.properties)
+        answer = client.request("POST", endpoint, body=asked, bearer=self.token, repeatable=True)
+        if answer.status in (400, 401, 403, 404) and (newer := self.renewed(self.catalog, self.properties, self.identifier)):
+            with _LOCK:
+                _ENDPOINTS[self] = newer
+            if newer != endpoint:
+                answer = client.request("POST", newer, body=asked, bearer=self.token, repeatable=True)
+        if answer.error is not None:
+            name = f"{self.catalog}.{full_name(self.identifier)}"
+            text = f"The catalog's server does not sign {method} {url.partition('?')[0]} for table {name}"
+            raise SignedAccessError(f"{text}: {answer.error}.", status=answer.status, table=full_name(self.identifier))
+        told = decoded(answer, _Answer, "signature")
+        signed = SignedRequest(told.uri, {k: ", ".join(v) for k, v in told.headers.items()})
+        if answer.headers.get("Cache-Control", "").strip().lower() == "private":
+            with _LOCK:
+                _SIGNED[kept] = (now, signed)
+                while len(_SIGNED) > _KEPT:
+                    _SIGNED.popitem(last=False)
+        return signed
+
+
+def signing_endpoint(told: Mapping[str, str], own: Mapping[str, str], uri: str, of_table: str | None) -> str | None:
+    """Return the address at which a server signs requests for a table, on the catalog's own host; None where it does not.
+
+    `told`: the table's configuration. `own`: the catalog's; keys that are given there are used. `of_table`: the path that the newer
+    specification names, where the server lists it. Raises InvalidInput for an address elsewhere, which tokens must not be sent to.
+    """
+    enabled = own.get("s3.remote-signing-enabled", told.get("s3.remote-signing-enabled", ""))
+    keys = ("s3.access-key-id", "client.access-key-id")
+    if enabled.strip().lower() != "true" or any(k in told or k in own for k in keys):
+        return None
+    base = told.get("s3.signer.uri", told.get("signer.uri", uri)).rstrip("/")
+    endpoint = told.get("s3.signer.endpoint", told.get("signer.endpoint", of_table or "v1/aws/s3/sign"))
+    address = endpoint if "://" in endpoint else f"{base}/{endpoint.lstrip('/')}"
+    if urlsplit(address)[:2] != urlsplit(uri)[:2]:
+        text = f"The catalog's server tells to let another server sign requests to the store: {urlsplit(address).hostname}."
+        raise InvalidInput(text, hint="Frazil asks the catalog's own server alone, since its tokens go with the request.")
+    return address

@@ -1,0 +1,366 @@
+"""Store files in S3 by requests that somebody else signs: a REST catalog that gives out no keys (`s3.remote-signing-enabled`).
+
+Neither obstore nor pyarrow lets another sign their requests, so these are sent here, over pooled connections. A signature counts for a
+method and an address. What is not signed with them (which range is read, on which condition an object is written) is sent all the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import threading
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import quote, unquote, urlencode, urlsplit
+
+import pyarrow as pa
+import pyarrow.fs
+
+from frazil.errors import CorruptData, FileAlreadyExistsError, NoSuchFileError, NotInstalledError, StorageError
+from frazil.storage.arrow_handler import StorageHandler
+from frazil.storage.base import storage_error
+from frazil.storage.hdfs_files import HdfsInput
+from frazil.storage.object_options import options
+from frazil.storage.objects import ObjectStorage
+
+_PART = 16 << 20  # bytes of a part of an upload; S3 takes 10,000 of them
+_MAX_LISTING = 64 << 20
+_SAFE = "-_.~"
+_POOLS: dict[int, Any] = {}
+_LOCK = threading.Lock()
+
+
+@dataclass(frozen=True)
+class SignedRequest:
+    """Hold what a signer answers: the address to call and the headers to send, the signature among them."""
+
+    url: str = field(repr=False)
+    headers: Mapping[str, str] = field(repr=False)
+
+
+Signer = Callable[[str, str, str, Mapping[str, str], str | None], SignedRequest]
+"""Sign (method, url, region, headers, body); hashable and picklable. Two that are equal sign for the same table."""
+
+
+class SignedAccessError(StorageError):
+    """Report that the store refuses a request, or that none is signed for it."""
+
+
+@dataclass(frozen=True)
+class SignedStorage(ObjectStorage):
+    """Store files in S3 without keys: `signer` signs each request."""
+
+    signer: Signer | None = field(default=None, repr=False)
+
+    def arrow(self, location: str) -> tuple[pa.fs.FileSystem, str]:
+        return pa.fs.PyFileSystem(StorageHandler(self)), location
+
+    def _at(self, location: str) -> tuple[Any, Any, str]:
+        bucket, key = self._split(location)
+        assert self.signer is not None
+        return _LIBRARY, _Bucket(self.properties, self.signer, bucket), key
+
+    def open_input(self, location: str) -> pa.NativeFile:
+        _, bucket, key = self._at(location)
+        reader = _Reader(bucket, key, self.size(location))
+        return pa.PythonFile(HdfsInput(reader, contextlib.nullcontext), "r")
+
+    @contextlib.contextmanager
+    def open_output(self, location: str, *, overwrite: bool = False) -> Iterator[Any]:
+        _, bucket, key = self._at(location)
+        upload = _Upload(bucket, key)
+        try:
+            yield pa.PythonFile(upload.sink(), "w")
+            upload.close()
+        except BaseException as error:
+            with contextlib.suppress(StorageError, NoSuchFileError):
+                upload.abort()
+            if isinstance(error, OSError):
+                raise storage_error(error, location, "write") from error
+            raise
+
+
+@dataclass(frozen=True)
+class _Bucket:
+    """Ask the store about one bucket."""
+
+    properties: tuple[tuple[str, str], ...] = field(repr=False)
+    signer: Signer = field(repr=False)
+    name: str
+
+    def location(self, key: str) -> str:
+        return f"s3://{self.name}/{key}"
+
+    def ask(
+        self, method: str, key: str, doing: str, *, query: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None,
+        unsigned: Mapping[str, str] | None = None, body: bytes | None = None, most: int | None = None,
+    ) -> Any:
+        """Ask the store and return its answer, whose body is read. Raises NoSuchFileError, FileAlreadyExistsError (a condition is not
+        met), SignedAccessError and StorageError."""
+        config, location = _config(self.properties), self.location(key)
+        url = _address(config, self.name, key) + (f"?{urlencode(query, quote_via=quote, safe=_SAFE)}" if query else "")
+        own = {"x-amz-content-sha256": "UNSIGNED-PAYLOAD", **(headers or {})}
+        signed = self.signer(method, url, config["region"], own, None)
+        if urlsplit(signed.url)[:2] != urlsplit(url)[:2] or unquote(urlsplit(signed.url).path) != unquote(urlsplit(url).path):
+            raise CorruptData(f"The catalog's server signs another request than the one to {doing} {location}.", file=location)
+        sent = {k.lower(): v for k, v in signed.headers.items() if k.lower() not in ("host", "content-length", "cache-control")}
+        sent |= {k.lower(): v for k, v in {**own, **(unsigned or {})}.items()}
+        urllib3 = _urllib3()
+        try:
+            answer = _pool(urllib3).request(
+                method, signed.url, body=body, headers=sent, preload_content=False, redirect=False, timeout=_timeout(urllib3, config),
+                retries=_retries(urllib3, method),
+            )
+            data = answer.read(most + 1 if most is not None else None, decode_content=False)
+            answer.release_conn()
+        except urllib3.exceptions.HTTPError as error:
+            text = f"Could not {doing} {location}: {type(getattr(error, 'reason', None) or error).__name__}."
+            raise StorageError(text, hint="Check the endpoint (s3.endpoint) and the network.", file=location) from None
+        if most is not None and len(data) > most:
+            answer.close()
+            raise StorageError(f"Could not {doing} {location}: the store answers with more than was asked for.", file=location)
+        if answer.status >= 300:
+            raise _error(int(answer.status), data, location, doing)
+        return SimpleNamespace(headers=answer.headers, data=data)
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Read ranges of an object whose size is known."""
+
+    bucket: _Bucket
+    key: str
+    size: int
+
+    def file_length(self) -> int:
+        return self.size
+
+    def read_range(self, offset: int, length: int) -> bytes:
+        wanted = {"Range": f"bytes={offset}-{offset + length - 1}"}
+        data = bytes(self.bucket.ask("GET", self.key, "read", unsigned=wanted, most=length).data)
+        if len(data) != length:
+            location = self.bucket.location(self.key)
+            raise StorageError(f"Could not read {location}: the store gives {len(data)} bytes in place of {length}.", file=location)
+        return data
+
+
+class _Upload:
+    """Write an object: one request for a small one, parts for others. It appears when it is closed."""
+
+    def __init__(self, bucket: _Bucket, key: str):
+        self.bucket, self.key = bucket, key
+        self.held, self.id, self.tags = bytearray(), "", list[str]()
+
+    def sink(self) -> Any:
+        return _UploadSink(self)
+
+    def write(self, data: Any) -> None:
+        self.held += memoryview(data).cast("B")
+        while len(self.held) >= 2 * _PART:
+            self._part(_PART)
+
+    def close(self) -> None:
+        if not self.id:
+            self.bucket.ask("PUT", self.key, "write", body=bytes(self.held))
+            return
+        self._part(len(self.held))
+        parts = "".join(f"<Part><PartNumber>{n}</PartNumber><ETag>{tag}</ETag></Part>" for n, tag in enumerate(self.tags, 1))
+        body = f"<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>".encode()
+        data = self.bucket.ask("POST", self.key, "write", query={"uploadId": self.id}, body=body, most=_MAX_LISTING).data
+        if b"<Error" in data:  # the status comes before the end of the work
+            raise _error(500, data, self.bucket.location(self.key), "write")
+
+    def abort(self) -> None:
+        if self.id:
+            self.bucket.ask("DELETE", self.key, "clean up", query={"uploadId": self.id})
+
+    def _part(self, size: int) -> None:
+        if not self.id:
+            answer = self.bucket.ask("POST", self.key, "write", query={"uploads": ""}, most=_MAX_LISTING)
+            self.id = _text(_parsed(answer.data, self.bucket.location(self.key)), "UploadId")
+        query = {"partNumber": str(len(self.tags) + 1), "uploadId": self.id}
+        answer = self.bucket.ask("PUT", self.key, "write", query=query, body=bytes(self.held[:size]))
+        self.tags.append(str(answer.headers.get("ETag", "")))
+        del self.held[:size]
+
+
+class _UploadSink:
+    """Take what pyarrow writes."""
+
+    closed = False
+
+    def __init__(self, upload: _Upload):
+        self.upload, self.at = upload, 0
+
+    def write(self, data: Any) -> int:
+        self.upload.write(data)
+        self.at += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        return self.at
+
+    def flush(self) -> None: ...
+
+    def close(self) -> None:
+        self.closed = True
+
+    def readable(self) -> bool:
+        return False
+
+    def seekable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+
+# --- what ObjectStorage asks of obstore
+
+
+def _get(bucket: _Bucket, key: str) -> Any:
+    data = bucket.ask("GET", key, "read").data
+    return SimpleNamespace(bytes=lambda: data)
+
+
+def _put(bucket: _Bucket, key: str, data: bytes, *, mode: str = "overwrite", use_multipart: bool = True) -> None:
+    if len(data) > 2 * _PART and use_multipart:
+        upload = _Upload(bucket, key)
+        upload.write(data)
+        upload.close()
+    else:
+        bucket.ask("PUT", key, "write", headers={"If-None-Match": "*"} if mode == "create" else None, body=bytes(data))
+
+
+def _head(bucket: _Bucket, key: str) -> dict[str, int]:
+    size = str(bucket.ask("HEAD", key, "inspect").headers.get("Content-Length", ""))
+    if not size.isdecimal():
+        raise StorageError(f"The store does not tell the size of {bucket.location(key)}.", file=bucket.location(key))
+    return {"size": int(size)}
+
+
+def _delete(bucket: _Bucket, key: str) -> None:
+    bucket.ask("DELETE", key, "delete")
+
+
+def _pages(bucket: _Bucket, prefix: str | None, offset: str | None = None, delimiter: str = "") -> Iterator[ET.Element]:
+    query = {"list-type": "2", **({"delimiter": delimiter} if delimiter else {}), **({"prefix": f"{prefix}/"} if prefix else {})}
+    query |= {"start-after": offset} if offset else {}
+    while True:
+        answer = bucket.ask("GET", "", "list", query=dict(sorted(query.items())), most=_MAX_LISTING)
+        found = _parsed(answer.data, bucket.location(prefix or ""))
+        yield found
+        token = _text(found, "NextContinuationToken") if _text(found, "IsTruncated") == "true" else ""
+        if not token or token == query.get("continuation-token"):
+            return
+        query["continuation-token"] = token
+
+
+def _list(bucket: _Bucket, *, prefix: str | None, offset: str | None = None, chunk_size: int = 1000) -> Iterator[list[dict[str, Any]]]:
+    for page in _pages(bucket, prefix, offset):
+        yield _objects(page)
+
+
+def _list_with_delimiter(bucket: _Bucket, *, prefix: str | None) -> dict[str, Any]:
+    found: dict[str, Any] = {"common_prefixes": [], "objects": []}
+    for page in _pages(bucket, prefix, delimiter="/"):
+        found["objects"] += _objects(page)
+        found["common_prefixes"] += [_text(e, "Prefix") for e in page if _tag(e) == "CommonPrefixes"]
+    return found
+
+
+def _objects(page: ET.Element) -> list[dict[str, Any]]:
+    return [
+        {"path": _text(e, "Key"), "size": int(_text(e, "Size") or 0), "last_modified": datetime.fromisoformat(_text(e, "LastModified"))}
+        for e in page if _tag(e) == "Contents"
+    ]  # fmt: skip
+
+
+_LIBRARY = SimpleNamespace(
+    get=_get, put=_put, head=_head, delete=_delete, list=_list, list_with_delimiter=_list_with_delimiter,
+    exceptions=SimpleNamespace(
+        AlreadyExistsError=FileAlreadyExistsError, PermissionDeniedError=SignedAccessError, UnauthenticatedError=SignedAccessError
+    ),
+)  # fmt: skip
+
+
+# --- requests
+
+
+@functools.lru_cache(maxsize=64)
+def _config(properties: tuple[tuple[str, str], ...]) -> dict[str, Any]:
+    chosen = options("s3", dict(properties))
+    return {**chosen.config, "connect": chosen.arrow["connect_timeout"], "request": chosen.arrow["request_timeout"]}
+
+
+def _address(config: Mapping[str, Any], bucket: str, key: str) -> str:
+    """Return the address of an object, `bucket` in the path unless it is wanted in the host's name."""
+    scheme, _, host = str(config.get("endpoint") or f"https://s3.{config['region']}.amazonaws.com").rstrip("/").partition("://")
+    path = quote(key, safe=f"/{_SAFE}")
+    return f"{scheme}://{bucket}.{host}/{path}" if config.get("virtual_hosted_style_request") else f"{scheme}://{host}/{bucket}/{path}"
+
+
+def _urllib3() -> Any:
+    try:
+        import urllib3
+    except ImportError as error:
+        raise NotInstalledError("Stores whose requests a catalog signs need urllib3.", hint='pip install "frazil[rest]"') from error
+    return urllib3
+
+
+def _pool(urllib3: Any) -> Any:
+    with _LOCK:
+        pool = _POOLS.get(os.getpid())
+        if pool is None:
+            _POOLS.clear()  # of the process that this one was forked from
+            pool = _POOLS[os.getpid()] = urllib3.PoolManager(maxsize=32, num_pools=8)
+        return pool
+
+
+def _timeout(urllib3: Any, config: Mapping[str, Any]) -> Any:
+    return urllib3.Timeout(connect=config["connect"], read=config["request"])
+
+
+def _retries(urllib3: Any, method: str) -> Any:
+    """Return when a request is sent again. One that begins or completes an upload is not, once it may have been handled."""
+    repeatable = method != "POST"
+    return urllib3.Retry(
+        total=5, redirect=0, read=5 if repeatable else False, other=5 if repeatable else False, allowed_methods=None,
+        status_forcelist=(429, 500, 502, 503, 504) if repeatable else (429, 503), backoff_factor=0.1, backoff_max=5, raise_on_status=False,
+    )  # fmt: skip
+
+
+def _error(status: int, body: bytes, location: str, doing: str) -> Exception:
+    code = ""
+    with contextlib.suppress(CorruptData):
+        code = _text(_parsed(body[:_MAX_LISTING], location), "Code") if body else ""
+    if status == 404 and code != "NoSuchBucket":
+        return NoSuchFileError(f"There is no file {location}.", file=location)
+    if status in (409, 412):
+        return FileAlreadyExistsError(f"File {location} already exists.", file=location)
+    told = f"Could not {doing} {location}: the store answered with HTTP {status}{f' ({code[:100]})' if code.isalnum() else ''}."
+    if status in (401, 403):
+        return SignedAccessError(told, hint="The catalog's server signed the request; ask who runs it for its keys.", file=location)
+    return StorageError(told, file=location)
+
+
+def _parsed(body: bytes, location: str) -> ET.Element:
+    try:
+        if b"<!DOCTYPE" in body or b"<!ENTITY" in body:
+            raise CorruptData(f"The store's answer about {location} declares entities, which S3 never does.", file=location)
+        return ET.fromstring(body)
+    except (ET.ParseError, RecursionError, ValueError) as error:
+        raise CorruptData(f"The store's answer about {location} is no XML.", file=location) from error
+
+
+def _tag(element: ET.Element) -> str:
+    return str(element.tag).rpartition("}")[2]
+
+
+def _text(element: ET.Element, name: str) -> str:
+    return next((e.text or "" for e in element if _tag(e) == name), "")
