@@ -149,14 +149,15 @@ def upserts(place, batches, keys=1_000_000):
             assert row[0] == keys, row
             return time.perf_counter() - started
 
-        def plain():
+        files = [task.file.file_path for task in place.catalog.load_table(made.name()).scan().plan_files()]
+
+        def plain(files=files, schema=schema):
             """Read the same data files by Spark alone, rows that were replaced among them: what so many files cost."""
             started = time.perf_counter()
             frame = place.plain.read.schema(schema).parquet(*files)
             frame.agg(F.count("*"), F.sum("price"), F.max("kind")).collect()
             return time.perf_counter() - started
 
-        files = [task.file.file_path for task in place.catalog.load_table(made.name()).scan().plan_files()]
         plain()
         floor = statistics.median(plain() for _ in range(7))
         read()
