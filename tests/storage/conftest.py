@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pyarrow.fs
 import pytest
+import urllib3
 
 from frazil.storage import Storage, storage_for
 
-KINDS = ["local", "memory", *(kind for kind in ("s3", "hdfs") if os.environ.get(f"FRAZIL_TEST_{kind.upper()}"))]
+KINDS = ["local", "memory", *(kind for kind in ("s3", "hdfs", "gcs", "azurite") if os.environ.get(f"FRAZIL_TEST_{kind.upper()}"))]
 
 
 @pytest.fixture(params=KINDS)
@@ -27,6 +28,9 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Stor
         case "hdfs":
             location = hdfs_place()
             yield storage_for(location), location
+        case "gcs" | "azurite" as kind:
+            location, properties = gcs_place() if kind == "gcs" else azurite_place()
+            yield storage_for(location, properties), location
         case _:
             location, properties = s3_place()
             yield storage_for(location, properties), location
@@ -53,3 +57,26 @@ def s3_place() -> tuple[str, dict[str, str]]:
         allow_bucket_creation=True,
     ).create_dir("frazil-test")
     return f"s3://frazil-test/{uuid.uuid4().hex}", properties
+
+
+def gcs_place() -> tuple[str, dict[str, str]]:
+    """FRAZIL_TEST_GCS is an endpoint of fake-gcs-server; the bucket frazil-test is made when it is missing."""
+    endpoint = os.environ["FRAZIL_TEST_GCS"]
+    asked = urllib3.request("POST", f"{endpoint}/storage/v1/b", json={"name": "frazil-test"})
+    assert asked.status in (200, 409), asked.data
+    return f"gs://frazil-test/{uuid.uuid4().hex}", {"gcs.service.host": endpoint, "gcs.no-auth": "true"}
+
+
+AZURITE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="  # published, the same everywhere
+
+
+def azurite_place() -> tuple[str, dict[str, str]]:
+    """FRAZIL_TEST_AZURITE is an endpoint of Azurite; the container frazil-test is made when it is missing."""
+    endpoint = os.environ["FRAZIL_TEST_AZURITE"]
+    account = "devstoreaccount1"
+    text = f"DefaultEndpointsProtocol=http;AccountName={account};AccountKey={AZURITE_KEY};BlobEndpoint={endpoint}/{account};"
+    host = endpoint.removeprefix("http://")
+    pyarrow.fs.AzureFileSystem(
+        account, AZURITE_KEY, blob_storage_authority=host, blob_storage_scheme="http", dfs_storage_authority=host, dfs_storage_scheme="http",
+    ).create_dir("frazil-test")  # fmt: skip
+    return f"abfss://frazil-test@{account}.dfs.core.windows.net/{uuid.uuid4().hex}", {"adls.connection-string": text}
