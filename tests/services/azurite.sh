@@ -15,7 +15,7 @@ start() {
   need node "apt-get install nodejs"; need npm "apt-get install npm"
   once "$dir" make_azurite "$dir"
   spawn azurite node "$dir/node_modules/azurite/dist/src/blob/main.js" --blobHost $HOST --blobPort "$PORT" --inMemoryPersistence \
-    --skipApiVersionCheck --disableTelemetry --silent --location "$DIR"
+    --skipApiVersionCheck --disableTelemetry --silent
   ready azurite 30 open_port "$PORT"
   announce "http://$HOST:$PORT"
 }

@@ -64,7 +64,7 @@ def gcs_place() -> tuple[str, dict[str, str]]:
     endpoint = os.environ["FRAZIL_TEST_GCS"]
     asked = urllib3.request("POST", f"{endpoint}/storage/v1/b", json={"name": "frazil-test"})
     assert asked.status in (200, 409), asked.data
-    return f"gs://frazil-test/{uuid.uuid4().hex}", {"gcs.service.host": endpoint, "gcs.no-auth": "true"}
+    return f"gs://frazil-test/{uuid.uuid4().hex}", {"gcs.service.host": endpoint, "gcs.oauth2.token": "any"}
 
 
 AZURITE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="  # published, the same everywhere
@@ -77,6 +77,6 @@ def azurite_place() -> tuple[str, dict[str, str]]:
     text = f"DefaultEndpointsProtocol=http;AccountName={account};AccountKey={AZURITE_KEY};BlobEndpoint={endpoint}/{account};"
     host = endpoint.removeprefix("http://")
     pyarrow.fs.AzureFileSystem(
-        account, AZURITE_KEY, blob_storage_authority=host, blob_storage_scheme="http", dfs_storage_authority=host, dfs_storage_scheme="http",
+        account, account_key=AZURITE_KEY, blob_storage_authority=host, blob_storage_scheme="http", dfs_storage_authority=host, dfs_storage_scheme="http",
     ).create_dir("frazil-test")  # fmt: skip
     return f"abfss://frazil-test@{account}.dfs.core.windows.net/{uuid.uuid4().hex}", {"adls.connection-string": text}
