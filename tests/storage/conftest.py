@@ -1,4 +1,4 @@
-"""The stores that the contract is run over: local disk, memory, S3 when FRAZIL_TEST_S3 names an endpoint, and HDFS when FRAZIL_TEST_HDFS does."""
+"""The stores that the contract is run over: local disk, memory, and S3, HDFS and Azure where FRAZIL_TEST_S3, _HDFS and _AZURITE name a server."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pyarrow.fs
 import pytest
-import urllib3
 
 from frazil.storage import Storage, storage_for
 
-KINDS = ["local", "memory", *(kind for kind in ("s3", "hdfs", "gcs", "azurite") if os.environ.get(f"FRAZIL_TEST_{kind.upper()}"))]
+KINDS = ["local", "memory", *(kind for kind in ("s3", "hdfs", "azurite") if os.environ.get(f"FRAZIL_TEST_{kind.upper()}"))]
 
 
 @pytest.fixture(params=KINDS)
@@ -28,8 +27,8 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Stor
         case "hdfs":
             location = hdfs_place()
             yield storage_for(location), location
-        case "gcs" | "azurite" as kind:
-            location, properties = gcs_place() if kind == "gcs" else azurite_place()
+        case "azurite":
+            location, properties = azurite_place()
             yield storage_for(location, properties), location
         case _:
             location, properties = s3_place()
@@ -57,14 +56,6 @@ def s3_place() -> tuple[str, dict[str, str]]:
         allow_bucket_creation=True,
     ).create_dir("frazil-test")
     return f"s3://frazil-test/{uuid.uuid4().hex}", properties
-
-
-def gcs_place() -> tuple[str, dict[str, str]]:
-    """FRAZIL_TEST_GCS is an endpoint of fake-gcs-server; the bucket frazil-test is made when it is missing."""
-    endpoint = os.environ["FRAZIL_TEST_GCS"]
-    asked = urllib3.request("POST", f"{endpoint}/storage/v1/b", json={"name": "frazil-test"})
-    assert asked.status in (200, 409), asked.data
-    return f"gs://frazil-test/{uuid.uuid4().hex}", {"gcs.service.host": endpoint, "gcs.oauth2.token": "any"}
 
 
 AZURITE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="  # published, the same everywhere
