@@ -20,7 +20,8 @@ _S3 = {
 }  # fmt: skip
 _GCS = {"gcs.oauth2.token", "gcs.oauth2.token-expires-at", "gcs.service.host", "gcs.no-auth", "gcs.project-id"}
 _ADLS = {
-    "adls.connection-string", "adls.account-name", "adls.account-key", "adls.sas-token", "adls.tenant-id", "adls.client-id", "adls.client-secret",
+    "adls.connection-string",
+    "adls.account-name", "adls.account-key", "adls.sas-token", "adls.tenant-id", "adls.client-id", "adls.client-secret",
 }  # fmt: skip
 _KNOWN = {"s3": (("s3.", "client."), _S3), "gs": (("gcs.",), _GCS), "abfss": (("adls.",), _ADLS)}
 
@@ -115,7 +116,8 @@ def _gcs(properties: Mapping[str, str]) -> Options:
     config = _without_none(base_url=host.rstrip("/") if host else None, skip_signature=anonymous, bearer_token=token)
     client: dict[str, Any] = {"allow_http": True} if host and host.startswith("http://") else {}
     arrow = _without_none(
-        anonymous=anonymous, access_token=token, credential_token_expiration=_token_expiry(properties) if token is not None else None,
+        anonymous=anonymous, access_token=token,
+        credential_token_expiration=_token_expiry(properties) if token is not None else None,
         endpoint_override=re.sub("^https?://", "", host).rstrip("/") if host else None, scheme=host.partition(":")[0] if host else None,
         project_id=properties.get("gcs.project-id"),
     )  # fmt: skip
@@ -168,7 +170,8 @@ def _connection(text: str) -> dict[str, str]:
         name, equals, value = part.partition("=")
         if not equals or name.strip().lower() not in _CONNECTION:
             shown = name if equals else "a part without ="
-            raise InvalidInput(f"Catalog property adls.connection-string holds {shown}, which is not known.", hint="Copy it from Azure's portal.")
+            refused = f"Catalog property adls.connection-string holds {shown}, which is not known."
+            raise InvalidInput(refused, hint="Copy it from Azure's portal.")
         parts[name.strip().lower()] = value.strip()
     if "accountname" not in parts or not ("accountkey" in parts or "sharedaccesssignature" in parts):
         text = "Catalog property adls.connection-string must hold AccountName, and AccountKey or SharedAccessSignature."

@@ -297,7 +297,8 @@ def _translated(error: Exception, location: str, doing: str, kind: type[StorageE
 _CREDENTIALS = {
     "s3": "s3.access-key-id and s3.secret-access-key, or s3.anonymous",
     "gs": "gcs.oauth2.token, gcs.no-auth to read public data, or set GOOGLE_APPLICATION_CREDENTIALS to the file of a service account",
-    "abfss": "adls.connection-string, or adls.account-name with adls.account-key or adls.sas-token, or adls.tenant-id, adls.client-id and adls.client-secret",
+    "abfss": "adls.connection-string, or "
+    "adls.account-name with adls.account-key or adls.sas-token, or adls.tenant-id, adls.client-id and adls.client-secret",
 }
 _ENDPOINTS = {"s3": "s3.endpoint, s3.region", "gs": "gcs.service.host", "abfss": "adls.account-name"}
 
