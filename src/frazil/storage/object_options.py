@@ -130,7 +130,7 @@ def _token_expiry(properties: Mapping[str, str]) -> datetime:
     try:
         return datetime.fromtimestamp(253402214400 if value is None else int(value) / 1000, UTC)
     except (ValueError, OverflowError, OSError):
-        text = f"Catalog property gcs.oauth2.token-expires-at must be a time in milliseconds since 1970, not {value!r}."
+        text = f"Catalog property gcs.oauth2.token-expires-at must be milliseconds since 1970, not {value!r}."
         raise InvalidInput(text) from None
 
 
@@ -170,7 +170,7 @@ def _connection(text: str) -> dict[str, str]:
         name, equals, value = part.partition("=")
         if not equals or name.strip().lower() not in _CONNECTION:
             shown = name if equals else "a part without ="
-            refused = f"Catalog property adls.connection-string holds {shown}, which is not known."
+            refused = f"Catalog property adls.connection-string holds {shown}: not known."
             raise InvalidInput(refused, hint="Copy it from Azure's portal.")
         parts[name.strip().lower()] = value.strip()
     if "accountname" not in parts or not ("accountkey" in parts or "sharedaccesssignature" in parts):
