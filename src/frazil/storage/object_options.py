@@ -139,7 +139,7 @@ def _adls(properties: Mapping[str, str]) -> Options:
     if parts:
         doubled = sorted(k for k in properties if k in _ADLS - {"adls.connection-string"})
         if doubled:
-            raise InvalidInput(f"Catalog property adls.connection-string is given with {', '.join(doubled)}.", hint="Give one or the other.")
+            raise InvalidInput(f"Catalog property adls.connection-string comes with {', '.join(doubled)}.", hint="Give one or the other.")
 
     def of(name: str, part: str = "") -> str | None:
         return parts.get(part.lower()) if parts else properties.get(f"adls.{name}")
