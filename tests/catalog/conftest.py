@@ -24,7 +24,7 @@ from frazil.spec.types import LongType, NestedField
 from frazil.spec.updates import AddSchema, SetCurrentSchema, SetProperties, Update
 from frazil.storage import storage_for
 from frazil.testing import ServerBackend
-from tests.storage.conftest import hdfs_place, s3_place
+from tests.storage.conftest import azurite_place, hdfs_place, s3_place
 
 REMOTE = {"postgres": "FRAZIL_TEST_POSTGRES", "mariadb": "FRAZIL_TEST_MARIADB"}
 HIVE = {"hive2": "FRAZIL_TEST_HMS2", "hive4": "FRAZIL_TEST_HMS4"}
@@ -37,6 +37,7 @@ KINDS = [
     *(k for k, v in REMOTE.items() if os.environ.get(v)),
     *(["s3"] if os.environ.get("FRAZIL_TEST_S3") else []),
     *(["hdfs"] if os.environ.get("FRAZIL_TEST_HDFS") else []),
+    *(["azurite"] if os.environ.get("FRAZIL_TEST_AZURITE") else []),
     *(["rest"] if os.environ.get("FRAZIL_TEST_REST") else []),
     *(["nessie"] if os.environ.get("FRAZIL_TEST_NESSIE") else []),
     *(k for k, v in HIVE.items() if os.environ.get(v)),
@@ -68,6 +69,9 @@ def open_backend(kind: str, folder: Path, name: str | None = None, **more: Any) 
             return ServerBackend(name, dict(more))
         case "s3":
             place, properties = s3_place()
+            return load_backend(name, type="path", warehouse=more.pop("warehouse", place), **properties, **more)
+        case "azurite":
+            place, properties = azurite_place()
             return load_backend(name, type="path", warehouse=more.pop("warehouse", place), **properties, **more)
         case "hdfs":
             return load_backend(name, type="path", warehouse=more.pop("warehouse", hdfs_place()), **more)

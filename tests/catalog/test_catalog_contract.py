@@ -46,7 +46,7 @@ from tests.catalog.conftest import (
     swap,
 )
 
-PATHS = ("path", "s3", "hdfs")
+PATHS = ("path", "s3", "hdfs", "azurite")
 
 
 def test_a_new_table_is_found_again(backend: CatalogBackend) -> None:

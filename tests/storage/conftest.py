@@ -1,4 +1,4 @@
-"""The stores that the contract is run over: local disk, memory, S3 when FRAZIL_TEST_S3 names an endpoint, and HDFS when FRAZIL_TEST_HDFS does."""
+"""The stores that the contract is run over: local disk, memory, and S3, HDFS and Azure where FRAZIL_TEST_S3, _HDFS and _AZURITE name a server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from frazil.storage import Storage, storage_for
 
-KINDS = ["local", "memory", *(kind for kind in ("s3", "hdfs") if os.environ.get(f"FRAZIL_TEST_{kind.upper()}"))]
+KINDS = ["local", "memory", *(kind for kind in ("s3", "hdfs", "azurite") if os.environ.get(f"FRAZIL_TEST_{kind.upper()}"))]
 
 
 @pytest.fixture(params=KINDS)
@@ -27,6 +27,9 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Stor
         case "hdfs":
             location = hdfs_place()
             yield storage_for(location), location
+        case "azurite":
+            location, properties = azurite_place()
+            yield storage_for(location, properties), location
         case _:
             location, properties = s3_place()
             yield storage_for(location, properties), location
@@ -53,3 +56,18 @@ def s3_place() -> tuple[str, dict[str, str]]:
         allow_bucket_creation=True,
     ).create_dir("frazil-test")
     return f"s3://frazil-test/{uuid.uuid4().hex}", properties
+
+
+AZURITE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="  # published, the same everywhere
+
+
+def azurite_place() -> tuple[str, dict[str, str]]:
+    """FRAZIL_TEST_AZURITE is an endpoint of Azurite; the container frazil-test is made when it is missing."""
+    endpoint = os.environ["FRAZIL_TEST_AZURITE"]
+    account = "devstoreaccount1"
+    text = f"DefaultEndpointsProtocol=http;AccountName={account};AccountKey={AZURITE_KEY};BlobEndpoint={endpoint}/{account};"
+    host = endpoint.removeprefix("http://")
+    pyarrow.fs.AzureFileSystem(
+        account, account_key=AZURITE_KEY, blob_storage_authority=host, blob_storage_scheme="http", dfs_storage_authority=host, dfs_storage_scheme="http",
+    ).create_dir("frazil-test")  # fmt: skip
+    return f"abfss://frazil-test@{account}.dfs.core.windows.net/{uuid.uuid4().hex}", {"adls.connection-string": text}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from frazil.errors import InvalidInput, Unsupported
@@ -18,8 +18,11 @@ _S3 = {
     "s3.force-virtual-addressing", "s3.anonymous", "s3.connect-timeout", "s3.request-timeout",
     "s3.remote-signing-enabled", "client.region", "client.access-key-id", "client.secret-access-key", "client.session-token",
 }  # fmt: skip
-_GCS = {"gcs.oauth2.token", "gcs.service.host", "gcs.no-auth", "gcs.project-id"}
-_ADLS = {"adls.account-name", "adls.account-key", "adls.sas-token", "adls.tenant-id", "adls.client-id", "adls.client-secret"}
+_GCS = {"gcs.oauth2.token", "gcs.oauth2.token-expires-at", "gcs.service.host", "gcs.no-auth", "gcs.project-id"}
+_ADLS = {
+    "adls.connection-string",
+    "adls.account-name", "adls.account-key", "adls.sas-token", "adls.tenant-id", "adls.client-id", "adls.client-secret",
+}  # fmt: skip
 _KNOWN = {"s3": (("s3.", "client."), _S3), "gs": (("gcs.",), _GCS), "abfss": (("adls.",), _ADLS)}
 
 
@@ -109,24 +112,85 @@ def _s3(properties: Mapping[str, str]) -> Options:
 
 def _gcs(properties: Mapping[str, str]) -> Options:
     token, host, anonymous = properties.get("gcs.oauth2.token"), properties.get("gcs.service.host"), _flag(properties, "gcs.no-auth")
-    if token is not None:
-        text = "Catalog property gcs.oauth2.token is not supported: its expiry is not known."
-        raise Unsupported(text, hint="Use application default credentials.")
-    config = _without_none(base_url=host, skip_signature=anonymous)
-    arrow = _without_none(anonymous=anonymous, endpoint_override=re.sub("^https?://", "", host) if host else None)
-    return Options(config, {"allow_http": True} if host and host.startswith("http://") else {}, arrow)
+    if token is not None and anonymous:
+        raise InvalidInput("Catalog properties gcs.oauth2.token and gcs.no-auth contradict each other.")
+    if host is not None and not re.match(r"https?://[^/\s]+", host):
+        raise InvalidInput(f"Catalog property gcs.service.host must begin with http:// or https://, not {host!r}.")
+    config = _without_none(base_url=host.rstrip("/") if host else None, skip_signature=anonymous, bearer_token=token)
+    client: dict[str, Any] = {"allow_http": True} if host and host.startswith("http://") else {}
+    arrow = _without_none(
+        anonymous=anonymous, access_token=token,
+        credential_token_expiration=_token_expiry(properties) if token is not None else None,
+        endpoint_override=re.sub("^https?://", "", host).rstrip("/") if host else None, scheme=host.partition(":")[0] if host else None,
+        project_id=properties.get("gcs.project-id"),
+    )  # fmt: skip
+    return Options(config, client, arrow)
+
+
+def _token_expiry(properties: Mapping[str, str]) -> datetime:
+    """Read when a token of Google expires. pyarrow wants a time: a token without one is used until the store refuses it."""
+    value = properties.get("gcs.oauth2.token-expires-at")
+    try:
+        return datetime.fromtimestamp(253402214400 if value is None else int(value) / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        text = f"Catalog property gcs.oauth2.token-expires-at must be milliseconds since 1970, not {value!r}."
+        raise InvalidInput(text) from None
 
 
 def _adls(properties: Mapping[str, str]) -> Options:
-    def of(name: str) -> str | None:
-        return properties.get(f"adls.{name}")
+    parts = _connection(properties["adls.connection-string"]) if "adls.connection-string" in properties else {}
+    if parts:
+        doubled = sorted(k for k in properties if k in _ADLS - {"adls.connection-string"})
+        if doubled:
+            raise InvalidInput(f"Catalog property adls.connection-string comes with {', '.join(doubled)}.", hint="Give one or the other.")
 
-    config = _without_none(
-        account_name=of("account-name"), account_key=of("account-key"), sas_key=of("sas-token"), tenant_id=of("tenant-id"),
-        client_id=of("client-id"), client_secret=of("client-secret"),
-    )  # fmt: skip
-    arrow = _without_none(
-        account_name=of("account-name"), account_key=of("account-key"), sas_token=of("sas-token"), tenant_id=of("tenant-id"),
-        client_id=of("client-id"), client_secret=of("client-secret"),
-    )  # fmt: skip
-    return Options(config, {}, arrow)
+    def of(name: str, part: str = "") -> str | None:
+        return parts.get(part.lower()) if parts else properties.get(f"adls.{name}")
+
+    name, key, sas = of("account-name", "AccountName"), of("account-key", "AccountKey"), of("sas-token", "SharedAccessSignature")
+    own = _without_none(tenant_id=of("tenant-id"), client_id=of("client-id"), client_secret=of("client-secret"))
+    blob, dfs = _endpoints(parts, name)
+    config = _without_none(account_name=name, account_key=key, sas_key=sas, endpoint=blob) | own
+    arrow = _without_none(account_name=name, account_key=key, sas_token=sas) | own
+    for kind, endpoint in (("blob", blob), ("dfs", dfs)):
+        if endpoint:
+            scheme, _, rest = endpoint.partition("://")
+            host = rest.partition("/")[0]
+            arrow |= {f"{kind}_storage_scheme": scheme, f"{kind}_storage_authority": host.removeprefix(name or "")}
+    return Options(config, {"allow_http": True} if blob and blob.startswith("http://") else {}, arrow)
+
+
+_CONNECTION = {
+    "defaultendpointsprotocol", "accountname", "accountkey", "endpointsuffix", "blobendpoint", "dfsendpoint", "sharedaccesssignature",
+    "queueendpoint", "tableendpoint", "fileendpoint",
+}  # fmt: skip
+
+
+def _connection(text: str) -> dict[str, str]:
+    """Split a connection string of Azure into its parts. Raises InvalidInput, which shows no values: they are secrets."""
+    parts = {}
+    for part in filter(None, (p.strip() for p in text.split(";"))):
+        name, equals, value = part.partition("=")
+        if not equals or name.strip().lower() not in _CONNECTION:
+            shown = name if equals else "a part without ="
+            refused = f"Catalog property adls.connection-string holds {shown}: not known."
+            raise InvalidInput(refused, hint="Copy it from Azure's portal.")
+        parts[name.strip().lower()] = value.strip()
+    if "accountname" not in parts or not ("accountkey" in parts or "sharedaccesssignature" in parts):
+        text = "Catalog property adls.connection-string must hold AccountName, and AccountKey or SharedAccessSignature."
+        raise InvalidInput(text, hint="Copy it from Azure's portal.")
+    return parts
+
+
+def _endpoints(parts: Mapping[str, str], account: str | None) -> tuple[str | None, str | None]:
+    """Find the addresses of blobs and of the file interface that a connection string names; None are Azure's own."""
+    blob, dfs = (parts.get(f"{kind}endpoint", "").rstrip("/") or None for kind in ("blob", "dfs"))
+    if blob is None and ("endpointsuffix" in parts or parts.get("defaultendpointsprotocol") == "http"):
+        scheme, suffix = parts.get("defaultendpointsprotocol", "https"), parts.get("endpointsuffix", "core.windows.net")
+        blob, dfs = f"{scheme}://{account}.blob.{suffix}", dfs or f"{scheme}://{account}.dfs.{suffix}"
+    if blob and dfs is None:
+        dfs = blob.replace(".blob.", ".dfs.", 1)
+    for found in (blob, dfs):
+        if found and not re.match(r"https?://[^/\s]+", found):
+            raise InvalidInput("Catalog property adls.connection-string holds an address that does not begin with http:// or https://.")
+    return blob, dfs

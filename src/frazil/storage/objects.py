@@ -154,7 +154,7 @@ class ObjectStorage:
             for batch in library.list(store, prefix=key or None, offset=offset, chunk_size=1000):
                 for item in batch:
                     rest = item["path"][len(key) :].lstrip("/") if key else item["path"]
-                    if rest:
+                    if rest > after:  # a store may take the offset for a hint: Azurite does
                         yield rest, item
 
     def list(self, prefix: str) -> Iterator[FileInfo]:
@@ -298,8 +298,9 @@ def _translated(error: Exception, location: str, doing: str, kind: type[StorageE
 
 _CREDENTIALS = {
     "s3": "s3.access-key-id and s3.secret-access-key, or s3.anonymous",
-    "gs": "gcs.no-auth for public data, or set GOOGLE_APPLICATION_CREDENTIALS to the file of a service account",
-    "abfss": "adls.account-name with adls.account-key or adls.sas-token, or adls.tenant-id, adls.client-id and adls.client-secret",
+    "gs": "gcs.oauth2.token, gcs.no-auth to read public data, or set GOOGLE_APPLICATION_CREDENTIALS to the file of a service account",
+    "abfss": "adls.connection-string, or "
+    "adls.account-name with adls.account-key or adls.sas-token, or adls.tenant-id, adls.client-id and adls.client-secret",
 }
 _ENDPOINTS = {"s3": "s3.endpoint, s3.region", "gs": "gcs.service.host", "abfss": "adls.account-name"}
 

@@ -16,7 +16,7 @@ from frazil.storage.vended import EARLY_MS
 
 STORES = ("s3.", "gcs.", "adls.", "client.")
 _EXPIRY = ("s3.session-token-expires-at-ms", "adls.sas-token-expires-at-ms", "gcs.oauth2.token-expires-at")
-_SECRETS = ("s3.access-key-id", "s3.secret-access-key", "s3.session-token", "adls.sas-token")
+_SECRETS = ("s3.access-key-id", "s3.secret-access-key", "s3.session-token", "adls.sas-token", "gcs.oauth2.token")
 SIGNING = ("s3.remote-signing-enabled", "s3.signer.uri", "s3.signer.endpoint", "signer.uri", "signer.endpoint")
 Ask = Callable[[str, tuple[tuple[str, str], ...], Identifier, str], Credentials]
 

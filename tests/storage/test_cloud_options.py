@@ -1,0 +1,43 @@
+"""Properties of Google's and Azure's stores become the options of both libraries, or are refused without showing a secret."""
+
+from __future__ import annotations
+
+import pytest
+
+from frazil.errors import InvalidInput, Unsupported
+from frazil.storage.object_options import options
+
+KEY = "AccountName=acc;AccountKey=c2VjcmV0"
+
+
+def test_a_connection_string_gives_account_key_and_addresses() -> None:
+    plain = options("abfss", {"adls.connection-string": f"DefaultEndpointsProtocol=https;{KEY};EndpointSuffix=core.windows.net"})
+    assert plain.config == {"account_name": "acc", "account_key": "c2VjcmV0", "endpoint": "https://acc.blob.core.windows.net"}
+    assert plain.arrow["blob_storage_authority"] == ".blob.core.windows.net" and plain.arrow["dfs_storage_authority"] == ".dfs.core.windows.net"
+    local = options("abfss", {"adls.connection-string": f"{KEY};BlobEndpoint=http://127.0.0.1:10000/acc;"})
+    assert local.config["endpoint"] == "http://127.0.0.1:10000/acc" and local.client == {"allow_http": True}
+    assert local.arrow["blob_storage_authority"] == "127.0.0.1:10000" and local.arrow["blob_storage_scheme"] == "http"
+
+
+@pytest.mark.parametrize("text", ["AccountName=acc", f"{KEY};Sesame=c2VjcmV0", "c2VjcmV0", f"{KEY};BlobEndpoint=c2VjcmV0"])
+def test_a_wrong_connection_string_is_refused_without_showing_it(text: str) -> None:
+    with pytest.raises(InvalidInput, match="adls.connection-string") as told:
+        options("abfss", {"adls.connection-string": text})
+    assert "c2VjcmV0" not in str(told.value)
+
+
+def test_properties_that_contradict_each_other_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="adls.account-name"):
+        options("abfss", {"adls.connection-string": KEY, "adls.account-name": "other"})
+    with pytest.raises(InvalidInput, match="gcs.no-auth"):
+        options("gs", {"gcs.oauth2.token": "t", "gcs.no-auth": "true"})
+    with pytest.raises(Unsupported, match="adls.dfs-storage-authority"):
+        options("abfss", {"adls.dfs-storage-authority": "x"})
+
+
+def test_a_token_of_google_is_given_to_both_libraries_with_its_expiry() -> None:
+    found = options("gs", {"gcs.oauth2.token": "t", "gcs.oauth2.token-expires-at": "1700000000000"})
+    assert found.config["bearer_token"] == "t" == found.arrow["access_token"]
+    assert found.arrow["credential_token_expiration"].timestamp() == 1700000000
+    with pytest.raises(InvalidInput, match="token-expires-at"):
+        options("gs", {"gcs.oauth2.token": "t", "gcs.oauth2.token-expires-at": "soon"})
