@@ -16,7 +16,7 @@ fi
 # A process has a JVM or two beside it. What needs neither is number 2, so that three processes show it as it runs.
 at_once=3
 [ "$available" -lt 7000 ] && at_once=2
-titles=("Spark 4.3, the room of Spark" "Spark 4.3, other rooms" "without Spark" "Java Iceberg and PyIceberg" "Spark 4.1, short form" "Spark 4.2, short form")
+titles=("Spark 4.3, the room of Spark" "Java Iceberg and PyIceberg" "without Spark" "Spark 4.3, other rooms" "Spark 4.1, short form" "Spark 4.2, short form")
 in_order=(4 5 3 1 0 2)
 
 finish() {
@@ -45,9 +45,9 @@ runs() { # until none is left, beginning with the number given
     while [ "$number" -lt ${#titles[@]} ]; do
         case $number in
         0) run 0 "$python" -m "spark and not java and not soak" -p no:cacheprovider tests/spark ;;
-        1) run 1 "$python" -m "spark and not java and not soak" -p no:cacheprovider --ignore=tests/spark ;;
+        1) run 1 "$python" -m "java and not soak" -p no:cacheprovider ;;
         2) run 2 "$python" -m "not spark and not java and not soak" ;;
-        3) run 3 "$python" -m "java and not soak" -p no:cacheprovider ;;
+        3) run 3 "$python" -m "spark and not java and not soak" -p no:cacheprovider --ignore=tests/spark ;;
         4) run 4 "$peers/spark41/bin/python" -m "versions and not soak" -p no:cacheprovider ;;
         5) run 5 "$peers/spark42/bin/python" -m "versions and not soak" -p no:cacheprovider ;;
         esac
