@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from frazil.codec.guard import reading
+from frazil.codec.sorted_numbers import distinct
 from frazil.errors import CorruptData
 
 Words = np.ndarray[Any, np.dtype[np.uint64]]
@@ -44,13 +45,13 @@ class ThetaSketch:
 
     def with_hashes(self, hashes: Words) -> ThetaSketch:
         """Return the sketch after these hashes of further values; a hash of 0 stands for nothing."""
-        return self.merged(ThetaSketch(np.unique(hashes[(hashes < np.uint64(self.theta)) & (hashes > 0)]), self.theta))
+        return self.merged(ThetaSketch(distinct(hashes[(hashes < np.uint64(self.theta)) & (hashes > 0)]), self.theta))
 
     def merged(self, other: ThetaSketch) -> ThetaSketch:
         """Return the sketch of the values of both."""
         theta = min(self.theta, other.theta)
         below = [s.hashes[: np.searchsorted(s.hashes, np.uint64(theta))] for s in (self, other)]
-        hashes = np.union1d(*below) if all(map(len, below)) else max(below, key=len)
+        hashes = distinct(np.concatenate(below)) if all(map(len, below)) else max(below, key=len)
         if len(hashes) > NOMINAL:
             hashes, theta = hashes[:NOMINAL], int(hashes[NOMINAL])
         return ThetaSketch(hashes, theta)
@@ -99,7 +100,7 @@ def decode_sketch(data: bytes, file: str = "") -> ThetaSketch:
         theta = int.from_bytes(data[16:24], "little") if longs == 3 else _ALL
         if len(data) < 8 * (longs + count):
             raise CorruptData(f"A theta sketch claims {count} hashes in {len(data)} bytes.")
-        hashes = np.unique(np.frombuffer(data, "<u8", count, 8 * longs).astype(np.uint64))
+        hashes = distinct(np.frombuffer(data, "<u8", count, 8 * longs).astype(np.uint64))
         if len(hashes) != count or not 0 < theta <= _ALL or (count and int(hashes[-1]) >= theta):
             raise CorruptData("The hashes of a theta sketch are not below its theta, each once.")
         return ThetaSketch(hashes, theta)

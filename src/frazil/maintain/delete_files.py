@@ -23,6 +23,7 @@ from frazil.arrow.deletes.write_vectors import write_vectors
 from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_options import WriteOptions
 from frazil.catalog import LoadedTable
+from frazil.codec.sorted_numbers import distinct
 from frazil.commit.replace_deletes import ReplaceDeletes
 from frazil.errors import CommitStateUnknownException
 from frazil.expr.nodes import AlwaysTrue, Predicate
@@ -246,7 +247,7 @@ def _merged(files: Sequence[FileDeletions], storage: Storage) -> Iterator[FileDe
     for f in files:
         found = parts.pop(f.file.file_path, [])
         found += [positions_of(f.file, [d], storage, cache) for d in f.deletes if d.is_dv]
-        yield FileDeletes(f.file, np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64))
+        yield FileDeletes(f.file, distinct(np.concatenate(found)) if found else np.zeros(0, np.int64))
 
 
 __all__ = ["RewritePositionDeleteFilesResult", "rewrite_position_delete_files"]

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from frazil.codec.sorted_numbers import distinct
 from frazil.errors import InvalidInput
 from frazil.expr.building import column, from_numpy, to_numpy
 from frazil.maintain.path_keys import Keys, among, text_keys
@@ -126,7 +127,7 @@ class KnownLocations:
 
     def _keys(self) -> dict[str, Keys]:
         if not self._sorted:
-            self._sorted = {prefix: np.unique(np.concatenate(parts)) for prefix, parts in self._parts.items()}
+            self._sorted = {prefix: distinct(np.concatenate(parts)) for prefix, parts in self._parts.items()}
             self._parts = {prefix: [keys] for prefix, keys in self._sorted.items()}
         return self._sorted
 

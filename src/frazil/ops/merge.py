@@ -32,7 +32,7 @@ from frazil.rows.clauses import Do, Merge, When
 from frazil.rows.delete import DeleteDecider
 from frazil.rows.evolve import columns_to_add
 from frazil.rows.inserts import InsertContext, Inserted, insert_rows, stretches
-from frazil.rows.merge import MergeCounts, MergeDecider, MergeReport
+from frazil.rows.merge import NO_ROW_ID, MergeCounts, MergeDecider, MergeReport
 from frazil.rows.modes import Mode, mode_of
 from frazil.rows.pairing import Pairing
 from frazil.rows.reach import reach
@@ -83,8 +83,13 @@ def stage_merge(step: Step, rows: InputFrame, merge: Merge, mode: str | None = N
 
 def stage_ready(step: Step, source: MergeSource, merge: Merge, mode: Mode) -> StagedWrite:
     """Write the files of a stream's upsert whose source is staged and holds each key once, and return them with the action that commits
-    them. Columns that only the source has are ignored; rows that would not change are left as they are."""
-    return _joined(step, source, _bound(step, source.schema, merge, True), mode, (), recurs=True)
+    them. Columns that only the source has are ignored.
+
+    Where the source holds whole rows, every one of them is written, into as few files as an append would make: tasks that look for the keys
+    would each write a file for the rows that they find, and a stream would add that many files with every batch.
+    """
+    bound = _bound(step, source.schema, merge, True)
+    return _replaced(step, source, bound, mode) if bound.takes_whole_rows else _joined(step, source, bound, mode, (), recurs=True)
 
 
 def _compared_otherwise(column: str) -> InvalidInput:
@@ -130,6 +135,29 @@ def _joined(step: Step, source: MergeSource, bound: BoundMerge, mode: Mode, uniq
     for report in changed.reports:
         counts.add(report.counts)
     return _finished(step, mode, changed, inserted, counts, where, bool(bound.not_matched))
+
+
+def _replaced(step: Step, source: MergeSource, bound: BoundMerge, mode: Mode) -> StagedWrite:
+    """Find the rows that the source replaces or removes in the tasks of the runner, then write the source's rows in tasks of their own.
+
+    The source holds whole rows, and each key once, so that its rows are written alike whether their key was there or not; with row
+    lineage, a row that replaces another takes its row id.
+    """
+    where = bound.target_filter(reach(Pairing(bound, source)))
+    plan = step.plan(where)
+    decider = MergeDecider(step.read_context(plan), bound, source, step.lineage, only_finds=True)
+    changed = step.change(list(step.tasks(plan)), step.context(plan, mode, decider), plan, recurs=True)
+    counts, replaces, row_ids = MergeCounts(), np.zeros(source.num_rows, bool), np.full(source.num_rows, NO_ROW_ID)
+    for report in changed.reports:
+        counts.add(report.counts)
+        replaces |= report.flags(source.num_rows)
+        report.fill_row_ids(row_ids)
+    write = WriteContext.of(step.metadata, step.storage, step.to.options, step.write_context.operation_id)
+    kept = row_ids if (row_ids != NO_ROW_ID).any() else None
+    context = InsertContext(write if kept is None else write.keeping_lineage(), bound, source)
+    parts = step.run(partial(insert_rows, context), stretches(source, np.zeros(source.num_rows, bool), step.runner.parallelism, kept))
+    inserted = Inserted(tuple(f for p in parts for f in p.files), sum(p.rows for p in parts) - int(replaces.sum()))
+    return _finished(step, mode, changed, inserted, counts, where, True)
 
 
 def _inserted(step: Step, source: MergeSource, bound: BoundMerge, reports: Sequence[MergeReport]) -> Inserted:

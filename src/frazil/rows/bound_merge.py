@@ -54,6 +54,12 @@ class BoundMerge:
     def updates(self) -> bool:
         return any(c.assignments is not None for c in self.of_target)
 
+    @property
+    def takes_whole_rows(self) -> bool:
+        """Tell whether each new version of a row is made from its source row alone, and no row changes without one."""
+        made = [c.assignments for c in self.of_target if c.assignments is not None]
+        return not self.by_source and not any(m.kept or self.target_ids(m.read.values()) for m in made)
+
     def target_ids(self, references_: Iterable[BoundReference]) -> set[int]:
         return {r.field_id for r in references_ if r.field_id not in self.sides.of_source}
 

@@ -7,19 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from frazil.codec.sorted_numbers import distinct
+
 Positions = npt.NDArray[np.int64]
-
-
-def ascending(positions: Positions) -> Positions:
-    """Sort positions, each once; those of one pass over a file are sorted already and are returned as they are."""
-    return positions if bool((np.diff(positions) > 0).all()) else np.unique(positions)
-
-
-def union(a: Positions, b: Positions) -> Positions:
-    """Merge two ascending arrays of distinct positions into one."""
-    if not len(a) or not len(b):
-        return a if len(a) else b
-    return np.union1d(a, b)
 
 
 class Found:
@@ -47,7 +37,7 @@ class Found:
         """Return all positions, ascending, each once."""
         if not self._parts:
             return np.zeros(0, np.int64)
-        return ascending(np.concatenate([p for *_, p in self._parts]))
+        return distinct(np.concatenate([p for *_, p in self._parts]))
 
     def between(self, first: int, end: int) -> Positions:
         """Return the positions in [first, end), in any order."""

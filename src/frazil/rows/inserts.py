@@ -1,4 +1,7 @@
-"""Write the rows that a MERGE inserts: source rows without a match that meet a NOT MATCHED clause, in tasks over ranges of the source."""
+"""Write the rows that a MERGE inserts: source rows without a match that meet a NOT MATCHED clause, in tasks over ranges of the source.
+
+An upsert of whole rows writes the rows that replace others in the same way: they are source rows, too, which keep the replaced row's id.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,12 @@ import pyarrow as pa
 
 from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_rows import write
-from frazil.expr.bound import TRUE
 from frazil.rows.bound_merge import BoundClause, BoundMerge
 from frazil.rows.change import placed
+from frazil.rows.key_index import Rows
+from frazil.rows.merge import NO_ROW_ID
 from frazil.rows.pairing import as_side, rows_where
+from frazil.rows.rewrite import ROW_ID
 from frazil.rows.source import MergeSource
 from frazil.spec.data_file import DataFile
 
@@ -24,7 +29,7 @@ SLICE_BYTES = 64 << 20  # least bytes of the source per task: smaller slices wou
 
 @dataclass(frozen=True)
 class InsertContext:
-    """Hold what the insert tasks share; frozen and picklable. `write`: the rows are new, so they have no row ids to keep."""
+    """Hold what the insert tasks share; frozen and picklable. `write`: keeps lineage only if some rows replace others."""
 
     write: WriteContext
     merge: BoundMerge
@@ -35,17 +40,23 @@ class InsertContext:
 class Stretch:
     """Name the source rows [start, start + count) of one task.
 
-    `matched`: the rows that have a match, as a compressed bitmap (empty: none). A bit per row keeps what travels with the task small.
+    `matched`: the rows that have a match and are not written, as a compressed bitmap (empty: none). A bit per row keeps what travels with
+    the task small. `row_ids`: the row ids that rows keep, as a compressed array with `NO_ROW_ID` for the others (empty: no row keeps one).
     """
 
     start: int
     count: int
     matched: bytes = b""
+    row_ids: bytes = b""
 
     def unmatched(self) -> npt.NDArray[np.bool_]:
         if not self.matched:
             return np.ones(self.count, bool)
         return ~np.unpackbits(np.frombuffer(zlib.decompress(self.matched), np.uint8), count=self.count).astype(bool)
+
+
+    def kept_row_ids(self) -> npt.NDArray[np.int64] | None:
+        return np.frombuffer(zlib.decompress(self.row_ids), np.int64) if self.row_ids else None
 
 
 @dataclass(frozen=True)
@@ -54,8 +65,11 @@ class Inserted:
     rows: int = 0
 
 
-def stretches(source: MergeSource, matched: npt.NDArray[np.bool_], parallelism: int) -> list[Stretch]:
-    """Cut the source into ranges for `parallelism` tasks, leaving out ranges in which every row has a match."""
+def stretches(
+    source: MergeSource, matched: npt.NDArray[np.bool_], parallelism: int, row_ids: npt.NDArray[np.int64] | None = None
+) -> list[Stretch]:
+    """Cut the source into ranges for `parallelism` tasks, leaving out ranges in which every row has a match. `row_ids`: those that the
+    rows keep; None: all rows are new."""
     rows = source.num_rows
     count = max(1, min(parallelism, source.nbytes // SLICE_BYTES))
     edges = [rows * i // count for i in range(count + 1)]
@@ -63,7 +77,8 @@ def stretches(source: MergeSource, matched: npt.NDArray[np.bool_], parallelism: 
     for start, end in zip(edges, edges[1:], strict=False):
         here = matched[start:end]
         if not here.all():
-            found.append(Stretch(start, end - start, zlib.compress(np.packbits(here).tobytes(), 1) if here.any() else b""))
+            kept = b"" if row_ids is None else zlib.compress(row_ids[start:end].tobytes(), 1)
+            found.append(Stretch(start, end - start, zlib.compress(np.packbits(here).tobytes(), 1) if here.any() else b"", kept))
     return found
 
 
@@ -84,30 +99,34 @@ class _Rows:
     def batches(self) -> Iterator[pa.RecordBatch]:
         clauses = self._merge.not_matched
         names = self._names(clauses)
-        unmatched, done = self._stretch.unmatched(), 0
+        unmatched, row_ids, done = self._stretch.unmatched(), self._stretch.kept_row_ids(), 0
         for batch in self._source.batches(names, self._stretch.start, self._stretch.count):
             here = np.flatnonzero(unmatched[done : done + batch.num_rows])
+            kept = None if row_ids is None else row_ids[done : done + batch.num_rows][here]
             done += batch.num_rows
             if len(here):
                 rows = batch if len(here) == batch.num_rows else batch.take(pa.array(here))
-                yield from self._made(clauses, as_side(rows, self._merge.sides.source_alias))
+                yield from self._made(clauses, as_side(rows, self._merge.sides.source_alias), kept)
 
     def _names(self, clauses: Sequence[BoundClause]) -> list[str]:
         wanted = {n for c in clauses for n in self._merge.names_of_source([c.condition], c)}
         fields = self._merge.sides.source.fields
         return [f.name for f in fields if f.name in wanted] or [fields[0].name]
 
-    def _made(self, clauses: Sequence[BoundClause], rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def _made(self, clauses: Sequence[BoundClause], rows: pa.RecordBatch, row_ids: Rows | None) -> Iterator[pa.RecordBatch]:
+        left = np.arange(rows.num_rows)
         for clause in clauses:
-            if not rows.num_rows:
+            if not len(left):
                 return
-            chosen = rows
-            if clause.condition != TRUE:
-                hit = rows_where(clause.condition, rows)
-                chosen, rows = rows.take(pa.array(hit)), rows.take(pa.array(np.delete(np.arange(rows.num_rows), hit)))
-            else:
-                rows = rows.slice(0, 0)
-            if chosen.num_rows:
+            remaining = rows if len(left) == rows.num_rows else rows.take(pa.array(left))
+            hit = rows_where(clause.condition, remaining)
+            if len(hit):
                 assert clause.assignments is not None
-                self.count += chosen.num_rows
-                yield clause.assignments.apply(chosen)
+                self.count += len(hit)
+                made = clause.assignments.apply(remaining if len(hit) == len(left) else remaining.take(pa.array(hit)))
+                yield made if row_ids is None else _with_row_ids(made, row_ids[left[hit]])
+            left = np.delete(left, hit)
+
+
+def _with_row_ids(rows: pa.RecordBatch, row_ids: Rows) -> pa.RecordBatch:
+    return rows.append_column(ROW_ID, pa.array(row_ids, pa.int64(), mask=row_ids == NO_ROW_ID))

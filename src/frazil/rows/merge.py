@@ -36,6 +36,7 @@ from frazil.spec.types import LongType, NestedField
 HIDDEN_ROW_ID = NestedField(ROW_ID_ID, "\0row_id", LongType(), False)
 GATHER = 1 << 20  # so many changed rows are collected before their other columns are read
 NO_ROWS = np.zeros(0, np.int64)
+NO_ROW_ID = -1
 Flags = npt.NDArray[np.bool_]
 
 
@@ -59,14 +60,21 @@ class MergeCounts:
 
 @dataclass(frozen=True)
 class MergeReport:
-    """Hold the result of one group. `matched`: the source rows that match a target row, as a compressed bitmap; empty if not needed."""
+    """Hold the result of one group. `matched`: the source rows that match a target row, as a compressed bitmap; empty if not needed. Of a
+    decider that only finds rows: the source rows that replace one, with the row ids of the replaced rows in that order in `row_ids`."""
 
     matched: bytes
     counts: MergeCounts
+    row_ids: bytes = b""
 
     def flags(self, rows: int) -> Flags:
         packed = np.frombuffer(zlib.decompress(self.matched), np.uint8)
         return np.unpackbits(packed, count=rows).astype(bool)
+
+    def fill_row_ids(self, row_ids: Rows) -> None:
+        """Set the row id of each source row that replaces one of the group's rows."""
+        if self.row_ids:
+            row_ids[self.flags(len(row_ids))] = np.frombuffer(zlib.decompress(self.row_ids), np.int64)
 
 
 @dataclass(frozen=True)
@@ -85,7 +93,8 @@ class Acts:
 @dataclass(frozen=True)
 class MergeDecider:
     """Decide what a MERGE does to the rows of data files. `read`: the read context of the plan. `lineage`: updated rows keep their row ids.
-    `wants_matched`: report the matched source rows, because the others are inserted."""
+    `wants_matched`: report the matched source rows, because the others are inserted. `only_finds`: the new versions are the source rows
+    themselves, which are written elsewhere, so that the rows to replace are found and reported, and no other column is read."""
 
     read: ReadContext
     merge: BoundMerge
@@ -93,13 +102,19 @@ class MergeDecider:
     lineage: bool = False
     wants_matched: bool = False
     counts: MergeCounts = field(default_factory=MergeCounts, compare=False)
+    only_finds: bool = False
     matched: Flags = field(default_factory=lambda: np.zeros(0, bool), compare=False, repr=False)
+    row_ids: Rows = field(default_factory=lambda: NO_ROWS, compare=False, repr=False)
 
     def begin(self) -> Self:
-        return replace(self, counts=MergeCounts(), matched=np.zeros(self.source.num_rows if self.wants_matched else 0, bool))
+        rows = self.source.num_rows
+        row_ids = np.full(rows, NO_ROW_ID) if self.only_finds and self.lineage else NO_ROWS
+        matched = np.zeros(rows if self.wants_matched or self.only_finds else 0, bool)
+        return replace(self, counts=MergeCounts(), matched=matched, row_ids=row_ids)
 
     def report(self) -> MergeReport:
-        return MergeReport(zlib.compress(np.packbits(self.matched).tobytes(), 1) if self.wants_matched else b"", self.counts)
+        row_ids = zlib.compress(self.row_ids[self.matched].tobytes(), 1) if len(self.row_ids) else b""
+        return MergeReport(zlib.compress(np.packbits(self.matched).tobytes(), 1) if len(self.matched) else b"", self.counts, row_ids)
 
     @cached_property
     def pairing(self) -> Pairing:
@@ -133,6 +148,9 @@ class MergeDecider:
                 continue
             deletes = np.array([c.assignments is None for c in self.merge.of_target])[acts.clause]
             self._delete(batch, acts.where(deletes), found)
+            if self.only_finds:
+                self._replace(batch, acts.where(~deletes), found)
+                continue
             gathered.add(batch, acts.where(~deletes))
             if gathered.count >= GATHER:
                 yield from self._updated(task, gathered, found)
@@ -148,6 +166,14 @@ class MergeDecider:
         matched = int((acts.clause < len(self.merge.matched)).sum())
         self.counts.count(True, False, matched)
         self.counts.count(False, False, len(acts.rows) - matched)
+
+    def _replace(self, batch: pa.RecordBatch, acts: Acts, found: Found) -> None:
+        found.add(batch.column(batch.num_columns - 1).to_numpy()[acts.rows], updated=len(acts.rows))
+        self.counts.count(True, True, len(acts.rows))
+        self.matched[acts.source] = True
+        if self.lineage:
+            row_ids = batch.column(batch.num_columns - 2).fill_null(NO_ROW_ID).to_numpy()
+            self.row_ids[acts.source] = row_ids[acts.rows]
 
     # --- which clause acts on which row
 

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from frazil.arrow.deletes.position_sets import union_of
 from frazil.arrow.files.damage import reading
 from frazil.arrow.files.file_schema import FileField
 from frazil.arrow.files.project import build, plan_columns
@@ -23,6 +24,7 @@ from frazil.arrow.files.read_orc import OrcSource
 from frazil.arrow.files.read_parquet import ParquetSource
 from frazil.arrow.files.source import FileReader
 from frazil.codec.deletion_vector import positions_array
+from frazil.codec.sorted_numbers import distinct
 from frazil.errors import CorruptData, Unsupported
 from frazil.scan.cache import ByteCache
 from frazil.scan.delete_ranges import normalised
@@ -76,12 +78,12 @@ def positions_of(file: DataFile, deletes: Sequence[DataFile], storage: Storage, 
 
     Raises CorruptData, NoSuchFileError, Unsupported, naming the delete file.
     """
-    found = [np.zeros(0, np.int64)]
+    found = []
     for delete in deletes:
         here = _vector(delete, file, storage, cache) if delete.is_dv else _from_file(delete, file, storage, cache)
         _check_range(delete, file, here)
         found.append(here)
-    return found[1] if len(found) == 2 else np.unique(np.concatenate(found))
+    return union_of(found)
 
 
 def _vector(delete: DataFile, file: DataFile, storage: Storage, cache: DeleteCache) -> Positions:
@@ -129,8 +131,12 @@ def _grouped(delete: DataFile, storage: Storage, only: str | None) -> _PositionF
             positions.append(places[kept])
     code, place = np.concatenate(codes), np.concatenate(positions)
     order = np.lexsort((place, code))
+    code, place = code[order], place[order]
+    is_new = np.ones(len(code), bool)  # nothing forbids a writer to delete a row twice in one file
+    is_new[1:] = (code[1:] != code[:-1]) | (place[1:] != place[:-1])
+    code, place = code[is_new], place[is_new]
     ends = np.concatenate([[0], np.cumsum(np.bincount(code, minlength=len(numbers)))]).astype(np.int64)
-    return _PositionFile(numbers, ends, place[order])
+    return _PositionFile(numbers, ends, place)
 
 
 def _position_rows(delete: DataFile, storage: Storage) -> Iterator[tuple[list[str], npt.NDArray[np.int32], Positions]]:
@@ -159,7 +165,7 @@ def position_batches(delete: DataFile, files: Sequence[DataFile], storage: Stora
         for names, encoded, places in _position_rows(delete, storage):
             for at, name in enumerate(names):
                 if (file := wanted.get(name)) is not None:
-                    found = np.unique(places[encoded == at])
+                    found = distinct(places[encoded == at])
                     _check_range(delete, file, found)
                     yield file.file_path, found
 

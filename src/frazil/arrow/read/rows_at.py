@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from frazil.arrow.deletes.apply_deletes import RowDeletes
+from frazil.arrow.deletes.position_sets import union
 from frazil.arrow.files.damage import reading
 from frazil.arrow.read.read_context import ReadContext
 from frazil.arrow.read.read_tasks import Chosen, chosen_batch, open_task, read, read_opened, read_task
@@ -52,7 +53,7 @@ def rows_without(task: Any, positions: Positions, context: ReadContext) -> Itera
     with reading(task.file.file_path, task.file.file_format):
         opened = open_task(task, plain)
         known = opened.deletes or RowDeletes(np.zeros(0, np.int64))
-        gone = np.union1d(known.positions, positions) if len(known.positions) else positions
+        gone = union(known.positions, positions)
         several = (current_place().workers or 1) > 1
         yield from read_opened(replace(opened, deletes=replace(known, positions=gone)), plain, threads=several)
 

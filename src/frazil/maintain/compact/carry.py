@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from frazil.arrow.deletes.write_deletes import FileDeletes
 from frazil.arrow.write.grouping import by_partition
+from frazil.codec.sorted_numbers import distinct
 from frazil.maintain.compact.rewrite import CompactContext, live_rows, narrowed, ranged
 from frazil.maintain.compact.sorting import SortKeys
 from frazil.rows.rewrite import HIDDEN_POS, POS
@@ -62,7 +63,7 @@ def carried_over(group: RewrittenGroup, deleted: Mapping[str, Positions], contex
 def _in_files(files: Sequence[DataFile], ordinals: Positions) -> list[FileDeletes]:
     """Divide places among all rows of some files into positions in each file."""
     edges = np.cumsum([0, *(f.record_count for f in files)])
-    places = np.unique(ordinals)
+    places = distinct(ordinals)
     ends = np.searchsorted(places, edges)
     pieces = zip(files, edges[:-1], itertools.pairwise(ends.tolist()), strict=True)
     return [FileDeletes(f, places[a:b] - first) for f, first, (a, b) in pieces if b > a]
