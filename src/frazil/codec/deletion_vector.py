@@ -5,6 +5,7 @@ The blob is a Roaring bitmap, in memory a `BitMap64` of pyroaring: positions are
 
 from __future__ import annotations
 
+import array
 import struct
 import zlib
 from collections.abc import Iterable
@@ -90,6 +91,11 @@ def vector_blob(positions: BitMap64, referenced_data_file: str) -> Blob:
     """Make the Puffin blob of a data file's vector, with Java's properties; snapshot id and sequence number are left to the commit."""
     properties = {"referenced-data-file": referenced_data_file, "cardinality": str(len(positions))}
     return Blob(type=BLOB_TYPE, data=encode_vector(positions), fields=(POS_ID,), properties=properties)
+
+
+def positions_bitmap(positions: np.ndarray) -> BitMap64:
+    """Return positions as a bitmap. It takes an `array.array` as a whole, where it asks any other sequence for each number."""
+    return BitMap64(array.array("Q", np.ascontiguousarray(positions, np.uint64).tobytes()))
 
 
 def positions_array(bitmap: BitMap64) -> np.ndarray:

@@ -87,6 +87,12 @@ def positions_of(file: DataFile, deletes: Sequence[DataFile], storage: Storage, 
 
 
 def _vector(delete: DataFile, file: DataFile, storage: Storage, cache: DeleteCache) -> Positions:
+    """Decode the vector of a data file. A change of its rows asks twice: to read the live rows, and to write their next vector."""
+    key = ("vector", delete.file_path, delete.content_offset, file.file_path)
+    return cache.get_or_make(key, lambda: _decoded(delete, file, storage, cache), lambda positions: positions.nbytes + 500)
+
+
+def _decoded(delete: DataFile, file: DataFile, storage: Storage, cache: DeleteCache) -> Positions:
     path, offset, size = delete.file_path, delete.content_offset, delete.content_size_in_bytes
     with reading(path, "puffin"):
         source = cache.get_or_make(("vectors", path), lambda: VectorFile.read(path, storage, (offset, size)), lambda f: f.nbytes)

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import numpy as np
-from pyroaring import BitMap64
-
 from frazil.arrow.deletes.write_deletes import FileDeletes, checked
 from frazil.arrow.write.write_context import WriteContext
-from frazil.codec.deletion_vector import vector_blob
+from frazil.codec.deletion_vector import positions_bitmap, vector_blob
 from frazil.codec.puffin import Blob, encode_puffin
 from frazil.errors import Unsupported
 from frazil.spec.data_file import DataFile, DataFileContent
@@ -31,7 +28,7 @@ def write_vectors(deletes: Iterable[FileDeletes], context: WriteContext, *, firs
         raise Unsupported(text, table=context.location)
     blobs: list[tuple[DataFile, Blob, int]] = []
     for file, positions in checked(deletes):
-        blobs.append((file, vector_blob(BitMap64(positions.astype(np.uint64)), file.file_path), len(positions)))
+        blobs.append((file, vector_blob(positions_bitmap(positions), file.file_path), len(positions)))
     if not blobs:
         return []
     data, placed, _ = encode_puffin([b for _, b, _ in blobs], {"created-by": CREATED_BY})

@@ -8,7 +8,6 @@ file must be rewritten, or get its deletion vector, once. Bitmaps keep what pass
 
 from __future__ import annotations
 
-import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,7 +21,7 @@ from pyspark import TaskContext, cloudpickle
 from frazil.arrow.values.arrow_schema import to_arrow_schema
 from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_rows import write
-from frazil.codec.deletion_vector import positions_array
+from frazil.codec.deletion_vector import positions_array, positions_bitmap
 from frazil.errors import InvalidInput
 from frazil.rows.change import ChangeContext, Changed, placed
 from frazil.rows.remove import remove_positions
@@ -115,18 +114,13 @@ class _CountedRows:
 
     def _add(self, path: str, places: np.ndarray) -> None:
         """Add positions to the bitmap of a file, and note some of those that occur twice."""
-        new, known = bitmap(places), self.bitmaps.setdefault(path, BitMap64())
+        new, known = positions_bitmap(places), self.bitmaps.setdefault(path, BitMap64())
         if len(new) < len(places) or (known and known.intersect(new)):
             values, counts = np.unique(places, return_counts=True)
             repeated = [*values[counts > 1][:SHOWN].tolist(), *list((known & new)[:SHOWN])]
             self.twice += [(path, p) for p in repeated][: SHOWN - len(self.twice)]
         known |= new
         self.bitmaps[path] = known
-
-
-def bitmap(places: np.ndarray) -> BitMap64:
-    """Return positions, or row numbers, as a bitmap."""
-    return BitMap64(array.array("Q", np.ascontiguousarray(places, np.uint64).tobytes()))
 
 
 def write_rows_and_positions(sink: Sink, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -163,7 +157,7 @@ def _new_rows(sink: Sink, gathered: _CountedRows, batches: Iterator[pa.RecordBat
         if pc.any(leaves).as_py():
             gathered.leave(batch.column(1).filter(leaves), batch.column(2).filter(leaves))
         if sink.numbered:
-            gathered.matched |= bitmap(batch.column(3 + sink.write.lineage).to_numpy())
+            gathered.matched |= positions_bitmap(batch.column(3 + sink.write.lineage).to_numpy())
         if schema is None:
             continue
         writes = pc.take(_WRITES, operations)
