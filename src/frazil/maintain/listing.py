@@ -21,7 +21,7 @@ from frazil.expr.building import column, from_numpy
 from frazil.scan.manifests import each
 from frazil.spec.metadata import TableMetadata
 from frazil.storage import FileInfo, Storage
-from frazil.storage.base import told
+from frazil.storage.base import translated_errors
 from frazil.storage.locations import join
 
 _AT_ONCE = 10_000
@@ -89,7 +89,7 @@ def _local(storage: Storage, place: str, hides: Hides, directories: list[str]) -
     """List a directory by its entries alone, and collect the directories in it; times and sizes would need a look at each file."""
     files, linked, start = list[str](), list[str](), "/" if place == "/" else f"{place}/"
     path = storage.local_path(place)
-    with told(place, "list"):
+    with translated_errors(place, "list"):
         try:
             with os.scandir(path) as entries:
                 for entry in entries:

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.arrow.values.row_digest import Digests
-from frazil.storage.base import temporary
+from frazil.storage.base import temporary_files
 
 BUDGET = 256 * 1024 * 1024  # bytes of digests and places, and of what sorting them takes
 _BUCKETS = 256
@@ -102,17 +102,17 @@ class Matcher(AbstractContextManager["Matcher"]):
             yield np.concatenate(self._held) if self._held else np.zeros(0, _KEYED if self.keyed else _PLAIN)
             return
         self._spill()
-        with temporary(self._folder.name):
+        with temporary_files(self._folder.name):
             paths = sorted(Path(self._folder.name).iterdir())
         for path in paths:
-            with temporary(str(path)):
+            with temporary_files(str(path)):
                 records = np.fromfile(path, _KEYED if self.keyed else _PLAIN)
             yield records
 
     def _spill(self) -> None:
         """Write the records in memory to disk, into one file per first byte of the key's digest (without keys: of the row's digest)."""
         if self._folder is None:
-            with temporary():
+            with temporary_files():
                 self._folder = tempfile.TemporaryDirectory(prefix="frazil-changes-", ignore_cleanup_errors=True)
         if not self._held:
             return
@@ -123,7 +123,7 @@ class Matcher(AbstractContextManager["Matcher"]):
         for number, (begin, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
             if end > begin:
                 path = Path(self._folder.name) / f"{number:03}"
-                with temporary(str(path)), path.open("ab") as file:
+                with temporary_files(str(path)), path.open("ab") as file:
                     file.write(records[begin:end].tobytes())
         self.spilled += len(records)
         self._held, self._bytes = [], 0

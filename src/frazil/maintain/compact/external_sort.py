@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from frazil.maintain.compact.sorting import Sorting
-from frazil.storage.base import temporary
+from frazil.storage.base import temporary_files
 from frazil.tasks.in_order import map_in_order
 
 CHUNK = 1 << 18  # rows per batch that is yielded
@@ -39,7 +39,7 @@ def sorted_batches(batches: Iterable[pa.RecordBatch], sorting: Sorting, memory: 
             if size >= memory:
                 if folder is None:
                     made = stack.enter_context(tempfile.TemporaryDirectory(prefix="frazil-sort-", ignore_cleanup_errors=True))
-                    stack.enter_context(temporary(made))
+                    stack.enter_context(temporary_files(made))
                     folder = Path(made)
                 runs.append(_spilled(held, size, sorting, folder / str(len(runs))))
                 held, size = [], 0
