@@ -40,7 +40,7 @@ class Marks:
     def set(self, places: Numbers) -> None:
         np.bitwise_or.at(self._bits, places >> 3, (1 << (places & 7)).astype(np.uint8))
 
-    def of(self, places: Numbers) -> Flags:
+    def get(self, places: Numbers) -> Flags:
         return np.asarray((self._bits[places >> 3] >> (places & 7).astype(np.uint8)) & 1, bool)
 
 
@@ -148,15 +148,15 @@ def _staying(records: Records, signs: Numbers, ranks: Numbers) -> Records:
     return np.asarray(sorted_[_unmatched(level, group, steps > 0) | _unmatched(-level, group, steps < 0)])
 
 
-def _unmatched(level: Numbers, group: Numbers, mine: Flags) -> Flags:
+def _unmatched(level: Numbers, group: Numbers, of_sign: Flags) -> Flags:
     """Flag the rows of one sign that stay unmatched.
 
     `level` is the running sum of the signs within each group of equal rows. An unmatched row lifts the sum above zero to a level below
     which it never falls again.
     """
-    apart = 2 * len(level) + 2  # shifts the groups so far apart that the minimum of one is never taken from a later one
-    lowest = np.minimum.accumulate((level + group * apart)[::-1])[::-1] - group * apart
-    return np.asarray(mine & (level >= 1) & (level <= lowest))
+    distance = 2 * len(level) + 2  # shifts the groups so far apart that the minimum of one is never taken from a later one
+    lowest = np.minimum.accumulate((level + group * distance)[::-1])[::-1] - group * distance
+    return np.asarray(of_sign & (level >= 1) & (level <= lowest))
 
 
 def _updates(staying: Records, signs: Numbers) -> Records:
