@@ -211,21 +211,21 @@ def signed(schema: pa.Schema) -> pa.Schema:
 
 
 def _signed(type_: pa.DataType) -> pa.DataType:
-    def of(f: pa.Field) -> pa.Field:
+    def signed_field(f: pa.Field) -> pa.Field:
         return f.with_type(_signed(f.type))
 
-    t = pa.types
-    if t.is_uint64(type_):
+    types = pa.types
+    if types.is_uint64(type_):
         return pa.int64()
-    if t.is_struct(type_):
-        return pa.struct([of(f) for f in type_])
-    if t.is_list(type_):
-        return pa.list_(of(type_.value_field))
-    if t.is_large_list(type_):
-        return pa.large_list(of(type_.value_field))
-    if t.is_fixed_size_list(type_):
-        return pa.list_(of(type_.value_field), type_.list_size)
-    return pa.map_(of(type_.key_field), of(type_.item_field)) if t.is_map(type_) else type_
+    if types.is_struct(type_):
+        return pa.struct([signed_field(f) for f in type_])
+    if types.is_list(type_):
+        return pa.list_(signed_field(type_.value_field))
+    if types.is_large_list(type_):
+        return pa.large_list(signed_field(type_.value_field))
+    if types.is_fixed_size_list(type_):
+        return pa.list_(signed_field(type_.value_field), type_.list_size)
+    return pa.map_(signed_field(type_.key_field), signed_field(type_.item_field)) if types.is_map(type_) else type_
 
 
 def _spilled(held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch], schema: pa.Schema, folder: str | None) -> StagedSource:
