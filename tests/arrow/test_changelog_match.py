@@ -118,7 +118,7 @@ def matched(tasks: list[Any], keyed: bool, budget: int) -> tuple[Counter[Any], C
         verdicts = matcher.verdicts()
     stays, updates = Counter[Any](), Counter[Any]()
     for n, (order, inserted, rows) in enumerate(tasks):
-        kept, told_ = verdicts[n].stays.of(np.arange(len(rows))), verdicts[n].updates.of(np.arange(len(rows)))
+        kept, told_ = verdicts[n].stays.get(np.arange(len(rows))), verdicts[n].updates.get(np.arange(len(rows)))
         stays.update((order, inserted, r) for r, k in zip(rows, kept, strict=True) if k)
         updates.update((order, inserted, r) for r, k in zip(rows, told_, strict=True) if k)
     assert matcher.kept == stays.total()
@@ -163,12 +163,12 @@ def test_what_was_spilled_leaves_no_file_behind(tmp_path: Path, monkeypatch: pyt
         assert matcher.spilled == 10_000
         assert list(tmp_path.rglob("*"))
     assert matcher.kept == 14
-    assert np.flatnonzero(found[0].stays.of(np.arange(5000))).tolist() == list(range(7))
-    assert np.flatnonzero(found[1].stays.of(np.arange(5000))).tolist() == list(range(4993, 5000))
+    assert np.flatnonzero(found[0].stays.get(np.arange(5000))).tolist() == list(range(7))
+    assert np.flatnonzero(found[1].stays.get(np.arange(5000))).tolist() == list(range(4993, 5000))
     assert not list(tmp_path.rglob("*"))
 
 
 def test_marks_are_bits() -> None:
     marks = Marks(20)
     marks.set(np.array([0, 7, 8, 19]))
-    assert np.flatnonzero(marks.of(np.arange(20))).tolist() == [0, 7, 8, 19]
+    assert np.flatnonzero(marks.get(np.arange(20))).tolist() == [0, 7, 8, 19]

@@ -12,7 +12,7 @@ import pytest
 from frazil.errors import FrazilError, StorageError
 from frazil.spark.host.failures import storage_failure
 from frazil.spark.tasks.spark_runner import SparkRunner
-from frazil.storage.base import told
+from frazil.storage.base import translated_errors
 from tests.builders.files_on_disk import files_below
 
 pytestmark = [pytest.mark.spark, pytest.mark.disk]
@@ -43,7 +43,7 @@ def test_files_that_spark_has_no_room_for_are_a_storage_error(catalog, session, 
 
 def test_what_a_task_has_no_room_for_is_a_storage_error(session, tmp_path):
     def work(group):
-        with told(group, "write"):
+        with translated_errors(group, "write"):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with pytest.raises(StorageError, match="The disk is full") as refused:

@@ -16,16 +16,16 @@ def identifier_parts(text: str) -> tuple[str, ...]:
     Raises InvalidInput for an empty part and for back-quotes that do not enclose a whole part.
     """
     parts: list[str] = []
-    at = 0
-    while (match := _PART.match(text, at)) is not None:
+    position = 0
+    while (match := _PART.match(text, position)) is not None:
         quoted, plain = match.groups()
         parts.append(quoted.replace("``", "`") if quoted is not None else plain)
-        at = match.end()
-        if at == len(text) and all(parts):
+        position = match.end()
+        if position == len(text) and all(parts):
             return tuple(parts)
-        if text[at : at + 1] != ".":
+        if text[position : position + 1] != ".":
             break
-        at += 1
+        position += 1
     hint = "Put a name that holds a dot or a back-quote into back-quotes, as in db.`a.b`."
     raise InvalidInput(f"{text!r} is no identifier: give names with dots between them, as in db.events.", hint=hint)
 

@@ -26,9 +26,9 @@ def settle(base: TableMetadata | None, table: LoadedTable, later: TableMetadata,
     neither can be told.
     """
     if is_next and later.metadata_log:
-        before = later.metadata_log[-1]
-        mine = base_name(table.metadata_location), table.metadata.last_updated_ms
-        if (base_name(before.metadata_file), before.timestamp_ms) != mine:
+        listed_entry = later.metadata_log[-1]
+        published_entry = base_name(table.metadata_location), table.metadata.last_updated_ms
+        if (base_name(listed_entry.metadata_file), listed_entry.timestamp_ms) != published_entry:
             return Conflict(f"{table.metadata_location} was written and removed by other writers before")
     evidence = list(_evidence(base, table.metadata, later))
     if evidence and all(evidence):
@@ -38,25 +38,25 @@ def settle(base: TableMetadata | None, table: LoadedTable, later: TableMetadata,
     )
 
 
-def _evidence(base: TableMetadata | None, mine: TableMetadata, later: TableMetadata) -> Iterator[bool]:
-    """Yield, for each change from `base` to `mine` (the metadata in question), whether `later` has it. If `mine` has new snapshots, they
-    alone decide, since their ids are unique."""
+def _evidence(base: TableMetadata | None, published: TableMetadata, later: TableMetadata) -> Iterator[bool]:
+    """Yield, for each change from `base` to `published` (the metadata in question), whether `later` has it. If `published` has new
+    snapshots, they alone decide, since their ids are unique."""
     if base is None:
-        yield mine.table_uuid == later.table_uuid
+        yield published.table_uuid == later.table_uuid
         return
-    if new_ids := set(mine.snapshots.ids) - set(base.snapshots.ids):
+    if new_ids := set(published.snapshots.ids) - set(base.snapshots.ids):
         yield new_ids <= set(later.snapshots.ids)
         return
     for field in fields(TableMetadata):
         if field.name not in _NOT_COMPARED:
-            yield from _of_value(getattr(base, field.name), getattr(mine, field.name), getattr(later, field.name))
+            yield from _of_value(getattr(base, field.name), getattr(published, field.name), getattr(later, field.name))
 
 
-def _of_value(base: Any, mine: Any, later: Any) -> Iterator[bool]:
-    if isinstance(mine, dict):
-        yield from (later.get(k) == v for k, v in mine.items() if base.get(k) != v)
-        yield from (k not in later for k in base if k not in mine)
-    elif isinstance(mine, tuple):
-        yield from (item in later for item in mine if item not in base)
-    elif mine != base:
-        yield mine == later
+def _of_value(base: Any, published: Any, later: Any) -> Iterator[bool]:
+    if isinstance(published, dict):
+        yield from (later.get(k) == v for k, v in published.items() if base.get(k) != v)
+        yield from (k not in later for k in base if k not in published)
+    elif isinstance(published, tuple):
+        yield from (item in later for item in published if item not in base)
+    elif published != base:
+        yield published == later

@@ -54,24 +54,24 @@ def own_and_others(table: LoadedTable, root: str | None = None) -> tuple[list[st
     """Return the reachable files, and those of the scan log, in the table's own directories, and those elsewhere; each file once."""
     unique = {normalise(f): f for f in (*reachable(table), *log_files(table.metadata, table.storage))}.values()
     real = RealPaths()
-    places = own_places(table.metadata, root)
-    really = [real.of(join(normalise(place), "")).rstrip("/") for place in places]
+    directories = own_places(table.metadata, root)
+    real_directories = [real.of(join(normalise(place), "")).rstrip("/") for place in directories]
 
     def is_own(file: str) -> bool:
         """Tell whether a file lies in a directory of the table by its name, and does not leave it through a symbolic link."""
-        return any(is_inside(file, p) for p in places) and any(is_inside(real.of(normalise(file)), p) for p in really)
+        return any(is_inside(file, p) for p in directories) and any(is_inside(real.of(normalise(file)), p) for p in real_directories)
 
-    mine = {f for f in unique if is_own(f)}
-    return [f for f in unique if f in mine], [f for f in unique if f not in mine]
+    own_files = {f for f in unique if is_own(f)}
+    return [f for f in unique if f in own_files], [f for f in unique if f not in own_files]
 
 
-def delete(table: LoadedTable, mine: Iterable[str], others: Sequence[str]) -> tuple[str, ...]:
+def delete(table: LoadedTable, own_files: Iterable[str], others: Sequence[str]) -> tuple[str, ...]:
     """Delete a dropped table's own files. Returns all files that stay: the others, and those that could not be deleted. Both are logged,
     since the table can no longer be asked for them."""
     if others:
         shown = ", ".join(others[:_SHOWN]) + (", …" if len(others) > _SHOWN else "")
         logger.warning("Purge of %s leaves %d files outside its directories: %s", table.metadata.location, len(others), shown)
-    failed = table.storage.delete_many(mine)
+    failed = table.storage.delete_many(own_files)
     for location, error in failed:
         logger.warning("Purge could not delete %s: %s", location, error)
     return (*others, *(location for location, _ in failed))

@@ -140,8 +140,8 @@ def named_reporter(properties: Mapping[str, str]) -> MetricsReporter | None:
         text = f"Catalog property {REPORTER}: {text!r} cannot be imported ({type(error).__name__}: {error})."
         raise InvalidInput(text, hint=hint) from error
     if isinstance(found, type) or not callable(found):
-        what = "a class" if isinstance(found, type) else f"a value of type {type(found).__name__}"
-        raise InvalidInput(f"Catalog property {REPORTER}: {text!r} is {what}, not a function.", hint=hint)
+        kind = "a class" if isinstance(found, type) else f"a value of type {type(found).__name__}"
+        raise InvalidInput(f"Catalog property {REPORTER}: {text!r} is {kind}, not a function.", hint=hint)
     return cast(MetricsReporter, found)
 
 

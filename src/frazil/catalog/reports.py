@@ -102,11 +102,11 @@ def scan_report(
 
 def commit_report(table_name: str, snapshot: Snapshot, attempts: int, seconds: float, metadata: Mapping[str, str]) -> CommitReport:
     """Make the report of a committed snapshot. Counters that its summary lacks are left out, as Java leaves them out."""
-    told = {name: int(text) for name, key in _OF_SUMMARY.items() if (text := snapshot.summary.get(key, "")).isdecimal()}
+    counters = {name: int(text) for name, key in _OF_SUMMARY.items() if (text := snapshot.summary.get(key, "")).isdecimal()}
     return CommitReport(
         table_name=table_name, snapshot_id=snapshot.snapshot_id, sequence_number=snapshot.sequence_number,
         operation=str(snapshot.summary.operation or ""), metadata=dict(metadata),
-        metrics={COMMIT_DURATION: int(seconds * 1e9), "attempts": attempts, **told},
+        metrics={COMMIT_DURATION: int(seconds * 1e9), "attempts": attempts, **counters},
     )  # fmt: skip
 
 

@@ -101,7 +101,7 @@ class SqlNamespaces:
     def _stored_properties(self, namespace: Identifier) -> dict[str, str]:
         values = self._values(namespace)
         rows = self.database.query(sql_statements.PROPERTIES, values)
-        return {str(k): str(v) for there, k, v in rows if there == values["namespace"] and k != _MARK}
+        return {str(k): str(v) for stored_namespace, k, v in rows if stored_namespace == values["namespace"] and k != _MARK}
 
     def load_namespace_properties(self, namespace: Identifier) -> dict[str, str]:
         self._check_exists(namespace)

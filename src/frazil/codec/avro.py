@@ -78,20 +78,20 @@ class Container:
 def read_container(data: bytes, file: str = "") -> Container:
     """Read the header of a container file; its blocks are decompressed on first use. Raises CorruptData."""
     with reading("the Avro file", file):
-        metadata, at = _header(data)
+        metadata, offset = _header(data)
         schema_text, codec = metadata.pop("avro.schema", None), metadata.pop("avro.codec", b"null").decode()
         if schema_text is None:
             raise CorruptData("The Avro header has no schema.")
-        return Container(metadata, parse_schema(schema_text), codec, data, at)
+        return Container(metadata, parse_schema(schema_text), codec, data, offset)
 
 
 def stream_container(data: bytes, file: str = "") -> tuple[AvroNode, Iterator[tuple[int, bytes]]]:
     """Read the schema and the blocks of a data file, one block decompressed at a time, so that memory stays bounded."""
     with reading("the Avro file", file):
-        metadata, at = _header(data)
+        metadata, offset = _header(data)
         if (text := metadata.get("avro.schema")) is None:
             raise CorruptData("The Avro header has no schema.")
-        blocks = _blocks(data, at, metadata.get("avro.codec", b"null").decode())
+        blocks = _blocks(data, offset, metadata.get("avro.codec", b"null").decode())
         return parse_schema(text), ((count, bytes(block)) for count, block in blocks)
 
 
@@ -99,26 +99,26 @@ def _header(data: bytes) -> tuple[dict[str, bytes], int]:
     """Read the metadata map of the header; returns it and the offset of the sync marker after it."""
     if data[:4] != MAGIC:
         raise CorruptData("This is not an Avro file: it does not begin with the magic number Obj1.", offset=0)
-    metadata, at = {}, 4
+    metadata, offset = {}, 4
     while True:
-        count, at = read_long(data, at)
+        count, offset = read_long(data, offset)
         if count < 0:
-            _, at = read_long(data, at)
+            _, offset = read_long(data, offset)
         if count == 0:
             break
         for _ in range(abs(count)):
-            key, at = read_bytes(data, at)
-            value, at = read_bytes(data, at)
+            key, offset = read_bytes(data, offset)
+            value, offset = read_bytes(data, offset)
             metadata[key.decode()] = value
-    if at + 16 > len(data):
-        raise CorruptData("The Avro header ends early.", offset=at)
-    return metadata, at
+    if offset + 16 > len(data):
+        raise CorruptData("The Avro header ends early.", offset=offset)
+    return metadata, offset
 
 
-def _blocks(data: bytes, at: int, codec: str) -> Iterator[tuple[int, bytes | bytearray]]:
+def _blocks(data: bytes, offset: int, codec: str) -> Iterator[tuple[int, bytes | bytearray]]:
     left = max(FREE_BYTES, MAX_RATIO * len(data))
     decompress = _codec(codec)
-    for count, begin, stop in _bodies(data, at):
+    for count, begin, stop in _bodies(data, offset):
         block = decompress(data[begin:stop], left)
         left -= len(block)
         if left < 0:
@@ -126,18 +126,18 @@ def _blocks(data: bytes, at: int, codec: str) -> Iterator[tuple[int, bytes | byt
         yield count, block
 
 
-def _bodies(data: bytes, at: int) -> Iterator[tuple[int, int, int]]:
+def _bodies(data: bytes, offset: int) -> Iterator[tuple[int, int, int]]:
     """Yield (number of entries, begin, end) of the compressed bytes of each block."""
-    sync, end = data[at : at + 16], len(data)
-    at += 16
-    while at < end:
-        count, at = read_long(data, at)
-        size, at = read_long(data, at)
-        stop = at + size
+    sync, end = data[offset : offset + 16], len(data)
+    offset += 16
+    while offset < end:
+        count, offset = read_long(data, offset)
+        size, offset = read_long(data, offset)
+        stop = offset + size
         if count < 0 or size < 0 or data[stop : stop + 16] != sync:
-            raise CorruptData("A block of the Avro file is torn.", offset=at)
-        yield count, at, stop
-        at = stop + 16
+            raise CorruptData("A block of the Avro file is torn.", offset=offset)
+        yield count, offset, stop
+        offset = stop + 16
 
 
 # Codecs
@@ -215,68 +215,68 @@ _CODECS: dict[str, Callable[[bytes, int], bytes | bytearray]] = {
 # Values
 
 
-def read_long(data: bytes, at: int) -> tuple[int, int]:
+def read_long(data: bytes, offset: int) -> tuple[int, int]:
     """Read a zigzag varint; returns it and where it ends. Raises IndexError past the end, CorruptData for more than 64 bits."""
-    byte = data[at]
-    at += 1
+    byte = data[offset]
+    offset += 1
     if byte < 128:
-        return (byte >> 1) ^ -(byte & 1), at
+        return (byte >> 1) ^ -(byte & 1), offset
     number, shift = byte & 127, 7
     while True:
-        byte = data[at]
-        at += 1
+        byte = data[offset]
+        offset += 1
         number |= (byte & 127) << shift
         if byte < 128:
             break
         shift += 7
         if shift > 63:
-            raise CorruptData("An Avro number has more than 64 bits.", offset=at)
-    return (number >> 1) ^ -(number & 1), at
+            raise CorruptData("An Avro number has more than 64 bits.", offset=offset)
+    return (number >> 1) ^ -(number & 1), offset
 
 
-def _unsigned(data: bytes, at: int) -> tuple[int, int]:
+def _unsigned(data: bytes, offset: int) -> tuple[int, int]:
     number, shift = 0, 0
     while True:
-        byte = data[at]
-        at += 1
+        byte = data[offset]
+        offset += 1
         number |= (byte & 127) << shift
         if byte < 128:
-            return number, at
+            return number, offset
         shift += 7
         if shift > 63:
-            raise CorruptData("A number has more than 64 bits.", offset=at)
+            raise CorruptData("A number has more than 64 bits.", offset=offset)
 
 
-def read_bytes(data: bytes, at: int) -> tuple[bytes, int]:
+def read_bytes(data: bytes, offset: int) -> tuple[bytes, int]:
     """Read bytes behind their length, which is checked against the bytes that are left; returns them and where they end."""
-    size, at = read_long(data, at)
-    end = at + size
+    size, offset = read_long(data, offset)
+    end = offset + size
     if size < 0 or end > len(data):
-        raise CorruptData(f"A value claims {size} bytes, more than are left.", offset=at)
-    return data[at:end], end
+        raise CorruptData(f"A value claims {size} bytes, more than are left.", offset=offset)
+    return data[offset:end], end
 
 
-def _read_text(data: bytes, at: int) -> tuple[str, int]:
-    found, at = read_bytes(data, at)
-    return found.decode(), at
+def _read_text(data: bytes, offset: int) -> tuple[str, int]:
+    found, offset = read_bytes(data, offset)
+    return found.decode(), offset
 
 
-def _read_null(data: bytes, at: int) -> tuple[None, int]:
-    return None, at
+def _read_null(data: bytes, offset: int) -> tuple[None, int]:
+    return None, offset
 
 
-def _read_boolean(data: bytes, at: int) -> tuple[bool, int]:
-    if (byte := data[at]) > 1:
-        raise CorruptData(f"A boolean has the value {byte}.", offset=at)
-    return byte == 1, at + 1
+def _read_boolean(data: bytes, offset: int) -> tuple[bool, int]:
+    if (byte := data[offset]) > 1:
+        raise CorruptData(f"A boolean has the value {byte}.", offset=offset)
+    return byte == 1, offset + 1
 
 
-def _read_float(data: bytes, at: int) -> tuple[float, int]:
-    return struct.unpack_from("<f", data, at)[0], at + 4
+def _read_float(data: bytes, offset: int) -> tuple[float, int]:
+    return struct.unpack_from("<f", data, offset)[0], offset + 4
 
 
-def _read_double(data: bytes, at: int) -> tuple[float, int]:
-    return struct.unpack_from("<d", data, at)[0], at + 8
+def _read_double(data: bytes, offset: int) -> tuple[float, int]:
+    return struct.unpack_from("<d", data, offset)[0], offset + 8
 
 
 _READERS: dict[str, Reader] = {
@@ -312,34 +312,34 @@ def _reader(node: AvroNode, wanted: frozenset[str] | None = None) -> Reader:
 
 
 def _record(fields: tuple[tuple[Reader, bool], ...]) -> Reader:
-    if all(kept for _, kept in fields):
+    if all(is_wanted for _, is_wanted in fields):
         readers = tuple(r for r, _ in fields)
         if len(readers) == 2:  # entries of metrics maps, by far the most frequent records
             first, second = readers
 
-            def pair(data: bytes, at: int) -> tuple[tuple[Any, Any], int]:
-                a, at = first(data, at)
-                b, at = second(data, at)
-                return (a, b), at
+            def pair(data: bytes, offset: int) -> tuple[tuple[Any, Any], int]:
+                a, offset = first(data, offset)
+                b, offset = second(data, offset)
+                return (a, b), offset
 
             return pair
 
-        def whole(data: bytes, at: int) -> tuple[tuple[Any, ...], int]:
+        def whole(data: bytes, offset: int) -> tuple[tuple[Any, ...], int]:
             values = []
             for read in readers:
-                value, at = read(data, at)
+                value, offset = read(data, offset)
                 values.append(value)
-            return tuple(values), at
+            return tuple(values), offset
 
         return whole
 
-    def some(data: bytes, at: int) -> tuple[tuple[Any, ...], int]:
+    def some(data: bytes, offset: int) -> tuple[tuple[Any, ...], int]:
         values = []
-        for read, kept in fields:
-            value, at = read(data, at)
-            if kept:
+        for read, is_wanted in fields:
+            value, offset = read(data, offset)
+            if is_wanted:
                 values.append(value)
-        return tuple(values), at
+        return tuple(values), offset
 
     return some
 
@@ -348,58 +348,59 @@ def _union(branches: tuple[Reader, ...], optional: bool) -> Reader:
     if optional:
         inner = branches[1]
 
-        def maybe(data: bytes, at: int) -> tuple[Any, int]:
-            if (branch := data[at]) == 0:
-                return None, at + 1
+        def maybe(data: bytes, offset: int) -> tuple[Any, int]:
+            if (branch := data[offset]) == 0:
+                return None, offset + 1
             if branch != 2:
-                raise CorruptData(f"A union of two types has branch {branch >> 1}.", offset=at)
-            return inner(data, at + 1)
+                raise CorruptData(f"A union of two types has branch {branch >> 1}.", offset=offset)
+            return inner(data, offset + 1)
 
         return maybe
 
-    def any_of(data: bytes, at: int) -> tuple[Any, int]:
-        branch, at = read_long(data, at)
+    def any_of(data: bytes, offset: int) -> tuple[Any, int]:
+        branch, offset = read_long(data, offset)
         if not 0 <= branch < len(branches):
-            raise CorruptData(f"A union of {len(branches)} types has branch {branch}.", offset=at)
-        return branches[branch](data, at)
+            raise CorruptData(f"A union of {len(branches)} types has branch {branch}.", offset=offset)
+        return branches[branch](data, offset)
 
     return any_of
 
 
 def _array(item: Reader, least: int) -> Reader:
-    def items(data: bytes, at: int) -> tuple[list[Any], int]:
+    def items(data: bytes, offset: int) -> tuple[list[Any], int]:
         values: list[Any] = []
         while True:
-            count, at = read_long(data, at)
+            count, offset = read_long(data, offset)
             if count == 0:
-                return values, at
+                return values, offset
             if count < 0:
                 count = -count
-                _, at = read_long(data, at)
-            if count * max(least, 1) > len(data) - at:  # an array of items without bytes may not have more items than the file has bytes
-                raise CorruptData(f"An array claims {count} items, more than fit into the bytes that are left.", offset=at)
+                _, offset = read_long(data, offset)
+            # An array of items without bytes may not have more items than the file has bytes.
+            if count * max(least, 1) > len(data) - offset:
+                raise CorruptData(f"An array claims {count} items, more than fit into the bytes that are left.", offset=offset)
             for _ in range(count):
-                value, at = item(data, at)
+                value, offset = item(data, offset)
                 values.append(value)
 
     return items
 
 
 def _fixed(size: int) -> Reader:
-    def exactly(data: bytes, at: int) -> tuple[bytes, int]:
-        if at + size > len(data):
-            raise CorruptData(f"A value claims {size} bytes, more than are left.", offset=at)
-        return data[at : at + size], at + size
+    def exactly(data: bytes, offset: int) -> tuple[bytes, int]:
+        if offset + size > len(data):
+            raise CorruptData(f"A value claims {size} bytes, more than are left.", offset=offset)
+        return data[offset : offset + size], offset + size
 
     return exactly
 
 
 def _enum(symbols: tuple[str, ...]) -> Reader:
-    def one_of(data: bytes, at: int) -> tuple[str, int]:
-        number, at = read_long(data, at)
+    def one_of(data: bytes, offset: int) -> tuple[str, int]:
+        number, offset = read_long(data, offset)
         if not 0 <= number < len(symbols):
-            raise CorruptData(f"An enum of {len(symbols)} symbols has number {number}.", offset=at)
-        return symbols[number], at
+            raise CorruptData(f"An enum of {len(symbols)} symbols has number {number}.", offset=offset)
+        return symbols[number], offset
 
     return one_of
 
@@ -412,10 +413,10 @@ def read_records(container: Container, read: Reader, file: str = "") -> list[Any
         for count, block in container.blocks:
             if count * least > len(block):
                 raise CorruptData(f"A block claims {count} entries in {len(block)} bytes.")
-            at, entries = 0, bytes(block)
+            offset, entries = 0, bytes(block)
             for _ in range(count):
-                value, at = read(entries, at)
+                value, offset = read(entries, offset)
                 found.append(value)
-            if at != len(block):
-                raise CorruptData(f"A block holds {len(block) - at} bytes more than its entries take.")
+            if offset != len(block):
+                raise CorruptData(f"A block holds {len(block) - offset} bytes more than its entries take.")
     return found

@@ -105,63 +105,63 @@ def positions_array(bitmap: BitMap64) -> np.ndarray:
 
 def _check(vector: bytes) -> None:
     """Check the whole vector before native code decodes it, since that code does not check its input."""
-    count, at, before = int.from_bytes(vector[:8], "little"), 8, -1
+    count, offset, previous_key = int.from_bytes(vector[:8], "little"), 8, -1
     if count > (len(vector) - 8) // 8:
         raise CorruptData(f"A deletion vector claims {count} bitmaps in {len(vector)} bytes.")
     for _ in range(count):
-        key = int.from_bytes(vector[at : at + 4], "little")
-        if key <= before or key > _MAX_KEY:
-            raise CorruptData(f"The bitmaps of a deletion vector are out of order: {key} after {before}.")
-        before = key
-        at = _check_bitmap(vector, at + 4)
-    if at != len(vector):
+        key = int.from_bytes(vector[offset : offset + 4], "little")
+        if key <= previous_key or key > _MAX_KEY:
+            raise CorruptData(f"The bitmaps of a deletion vector are out of order: {key} after {previous_key}.")
+        previous_key = key
+        offset = _check_bitmap(vector, offset + 4)
+    if offset != len(vector):
         raise CorruptData("A deletion vector does not end where its bitmaps do.")
 
 
 def _check_bitmap(vector: bytes, start: int) -> int:
     """Check a 32-bit Roaring bitmap in its portable format; returns where it ends. Raises CorruptData, struct.error."""
     (cookie,) = struct.unpack_from("<I", vector, start)
-    at, runs = start + 4, b""
+    offset, runs = start + 4, b""
     if cookie == _NO_RUNS:
-        (count,) = struct.unpack_from("<I", vector, at)
-        at += 4
+        (count,) = struct.unpack_from("<I", vector, offset)
+        offset += 4
     elif cookie & 0xFFFF == _RUNS:
         count = (cookie >> 16) + 1
-        runs = vector[at : at + (count + 7) // 8]
-        at += (count + 7) // 8
+        runs = vector[offset : offset + (count + 7) // 8]
+        offset += (count + 7) // 8
     else:
         raise CorruptData(f"A bitmap begins with {cookie:#x}.")
-    if count > _CONTAINER or at + 4 * count > len(vector):
+    if count > _CONTAINER or offset + 4 * count > len(vector):
         raise CorruptData(f"A bitmap claims {count} containers.")
-    heads = np.frombuffer(vector, "<u2", 2 * count, at).astype(np.int64)
+    heads = np.frombuffer(vector, "<u2", 2 * count, offset).astype(np.int64)
     keys, sizes = heads[::2], heads[1::2] + 1
     if np.any(np.diff(keys) <= 0):
         raise CorruptData("The containers of a bitmap are out of order.")
-    at += 4 * count
+    offset += 4 * count
     if cookie == _NO_RUNS or count >= 4:
-        offsets, at = np.frombuffer(vector, "<u4", count, at), at + 4 * count
+        offsets, offset = np.frombuffer(vector, "<u4", count, offset), offset + 4 * count
     else:
         offsets = None
-    for i in range(count):
-        if offsets is not None and int(offsets[i]) != at - start:
+    for number in range(count):
+        if offsets is not None and int(offsets[number]) != offset - start:
             raise CorruptData("A container of a bitmap is not at its listed offset.")
-        at = _check_container(vector, at, int(sizes[i]), bool(runs and runs[i // 8] >> i % 8 & 1))
-    return at
+        offset = _check_container(vector, offset, int(sizes[number]), bool(runs and runs[number // 8] >> number % 8 & 1))
+    return offset
 
 
-def _check_container(vector: bytes, at: int, size: int, is_run: bool) -> int:
+def _check_container(vector: bytes, offset: int, size: int, is_run: bool) -> int:
     if is_run:
-        (count,) = struct.unpack_from("<H", vector, at)
-        pairs = np.frombuffer(vector, "<u2", 2 * count, at + 2).astype(np.int64)
+        (count,) = struct.unpack_from("<H", vector, offset)
+        pairs = np.frombuffer(vector, "<u2", 2 * count, offset + 2).astype(np.int64)
         first, last = pairs[::2], pairs[::2] + pairs[1::2]
         if not count or int(last[-1]) >= _CONTAINER or np.any(first[1:] <= last[:-1]) or int((last - first + 1).sum()) != size:
             raise CorruptData("The runs of a bitmap overlap or do not add up.")
-        return at + 2 + 4 * int(count)
+        return offset + 2 + 4 * int(count)
     if size > 4096:
-        words = np.frombuffer(vector, np.uint8, 8192, at)
+        words = np.frombuffer(vector, np.uint8, 8192, offset)
         if int(np.unpackbits(words).sum()) != size:
             raise CorruptData("A bitmap does not hold as many positions as it claims.")
-        return at + 8192
-    if np.any(np.diff(np.frombuffer(vector, "<u2", size, at).astype(np.int64)) <= 0):
+        return offset + 8192
+    if np.any(np.diff(np.frombuffer(vector, "<u2", size, offset).astype(np.int64)) <= 0):
         raise CorruptData("The positions of a bitmap are out of order.")
-    return at + 2 * size
+    return offset + 2 * size

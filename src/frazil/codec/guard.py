@@ -22,8 +22,8 @@ _SYMPTOMS = (  # decoding does no I/O, so an OSError comes from a decompressor a
 
 
 @contextmanager
-def reading(what: str, file: str = "") -> Iterator[None]:
-    """Wrap decoding: any sign of damage inside is raised as CorruptData that names `what` and `file`; Unsupported passes, with the file."""
+def reading(noun: str, file: str = "") -> Iterator[None]:
+    """Wrap decoding: any sign of damage inside is raised as CorruptData that names `noun` and `file`; Unsupported passes, with the file."""
     try:
         yield
     except (CorruptData, Unsupported) as e:
@@ -34,16 +34,16 @@ def reading(what: str, file: str = "") -> Iterator[None]:
     except (StorageError, NoSuchFileError):
         raise
     except FrazilError as e:
-        raise CorruptData(f"Cannot read {_named(what, file)}: {e.message}", hint=e.hint, **{**e.facts, "file": file or None}) from e
+        raise CorruptData(f"Cannot read {_named(noun, file)}: {e.message}", hint=e.hint, **{**e.facts, "file": file or None}) from e
     except _SYMPTOMS as e:
         if isinstance(e, OSError) and e.errno is not None:  # an error of the operating system: decompressors give no errno
-            told = f"Could not read {_named(what, file)}: {e.strerror or e}."
-            raise StorageError(told, file=file or None, errno=errno.errorcode.get(e.errno)) from e
-        raise CorruptData(f"Cannot read {_named(what, file)}: {type(e).__name__}: {str(e)[:300]}", file=file or None) from e
+            text = f"Could not read {_named(noun, file)}: {e.strerror or e}."
+            raise StorageError(text, file=file or None, errno=errno.errorcode.get(e.errno)) from e
+        raise CorruptData(f"Cannot read {_named(noun, file)}: {type(e).__name__}: {str(e)[:300]}", file=file or None) from e
 
 
-def _named(what: str, file: str) -> str:
-    return f"{what} {file}" if file else what
+def _named(noun: str, file: str) -> str:
+    return f"{noun} {file}" if file else noun
 
 
 def inflate(data: bytes | memoryview, wbits: int, limit: int) -> bytes:
@@ -85,19 +85,19 @@ def _inflated(data: bytes | memoryview, wbits: int, limit: int) -> bytes:
 
 def _count(data: bytes | memoryview, wbits: int, limit: int) -> None:
     """Decompress piece by piece without keeping any. Raises CorruptData beyond the limit; other damage is found when the data is read."""
-    view, at = memoryview(data), 0
+    view, offset = memoryview(data), 0
     stream = zlib.decompressobj(wbits)
-    while at < len(view):
-        piece: bytes | memoryview = view[at : at + _PIECE]
-        at += len(piece)
+    while offset < len(view):
+        piece: bytes | memoryview = view[offset : offset + _PIECE]
+        offset += len(piece)
         while piece and not stream.eof:
             limit -= len(stream.decompress(piece, 16 * _PIECE))
             if limit < 0:
                 raise _bomb()
             piece = stream.unconsumed_tail
         if stream.eof:
-            at -= len(stream.unused_data)
-            if not _goes_on(view[at:], wbits):
+            offset -= len(stream.unused_data)
+            if not _goes_on(view[offset:], wbits):
                 return
             stream = zlib.decompressobj(wbits)
 

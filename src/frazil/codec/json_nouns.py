@@ -34,18 +34,18 @@ _REF_KEYS = frozenset(("snapshot-id", "type", "min-snapshots-to-keep", "max-snap
 _INT, _LONG = 2**31, 2**63
 
 
-def fields_of(obj: Any, what: str) -> dict[str, Any]:
+def fields_of(obj: Any, noun: str) -> dict[str, Any]:
     """Return `obj` when it is a JSON object. Raises CorruptData."""
     if isinstance(obj, dict):
         return obj
-    raise CorruptData(f"Cannot parse {what} from a non-object: {str(obj)[:100]}")
+    raise CorruptData(f"Cannot parse {noun} from a non-object: {str(obj)[:100]}")
 
 
-def items_of(obj: Any, what: str) -> list[Any]:
+def items_of(obj: Any, noun: str) -> list[Any]:
     """Return `obj` when it is a JSON array. Raises CorruptData."""
     if isinstance(obj, list):
         return obj
-    raise CorruptData(f"Cannot parse {what} from a non-array: {str(obj)[:100]}")
+    raise CorruptData(f"Cannot parse {noun} from a non-array: {str(obj)[:100]}")
 
 
 def integer(obj: Mapping[str, Any], key: str, bound: int = _LONG) -> int:
@@ -87,36 +87,36 @@ def truth(obj: Mapping[str, Any], key: str) -> bool:
     return value
 
 
-def texts(obj: Any, what: str) -> dict[str, str]:
+def texts(obj: Any, noun: str) -> dict[str, str]:
     """Read a map of strings, empty for null; numbers and booleans become their text, as in Java. Raises CorruptData."""
-    found = {} if obj is None else fields_of(obj, what)
+    found = {} if obj is None else fields_of(obj, noun)
     for key, value in found.items():
         if not isinstance(value, str):
             if isinstance(value, dict | list | None):
-                raise CorruptData(f"Cannot parse to a string value: {what}.{key}: {str(value)[:100]}")
-            return {k: v if isinstance(v, str) else _java_text(v, f"{what}.{k}") for k, v in found.items()}
+                raise CorruptData(f"Cannot parse to a string value: {noun}.{key}: {str(value)[:100]}")
+            return {k: v if isinstance(v, str) else _java_text(v, f"{noun}.{k}") for k, v in found.items()}
     return found
 
 
-def _java_text(value: Any, what: str) -> str:
+def _java_text(value: Any, noun: str) -> str:
     if isinstance(value, dict | list | None):
-        raise CorruptData(f"Cannot parse to a string value: {what}: {str(value)[:100]}")
+        raise CorruptData(f"Cannot parse to a string value: {noun}: {str(value)[:100]}")
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def integers(obj: Any, what: str, bound: int = _LONG) -> tuple[int, ...]:
+def integers(obj: Any, noun: str, bound: int = _LONG) -> tuple[int, ...]:
     """Read a list of integers. Raises CorruptData."""
-    found = items_of(obj, what)
+    found = items_of(obj, noun)
     for value in found:
         if isinstance(value, bool) or not isinstance(value, int) or not -bound <= value < bound:
-            raise CorruptData(f"Cannot parse to an integer value in {what}: {str(value)[:100]}")
+            raise CorruptData(f"Cannot parse to an integer value in {noun}: {str(value)[:100]}")
     return tuple(found)
 
 
-def refuse_repeated(what: str, values: Sequence[Hashable]) -> None:
+def refuse_repeated(noun: str, values: Sequence[Hashable]) -> None:
     """Refuse values that occur twice, of which nobody could tell which is meant, as Java does. Raises CorruptData."""
     if len(set(values)) != len(values):
-        raise CorruptData(f"A {what} occurs twice: {repeated(values)[0]!s:.100}.")
+        raise CorruptData(f"A {noun} occurs twice: {repeated(values)[0]!s:.100}.")
 
 
 def repeated(values: Iterable[Any]) -> list[Any]:

@@ -87,8 +87,8 @@ def decode_manifest(
         part, numbers = (container, None) if choose is None else choose(container)
         if javas := _fixed_as_bytes(plan):
             with contextlib.suppress(CorruptData):
-                return _at(_table(part, javas, manifest, wanted, file), numbers)
-        return _at(_table(part, plan, manifest, wanted, file), numbers)
+                return _rows_at(_table(part, javas, manifest, wanted, file), numbers)
+        return _rows_at(_table(part, plan, manifest, wanted, file), numbers)
 
 
 def decode_manifests(
@@ -133,7 +133,7 @@ def _as_listed(entries: int, container: Container, manifest: ManifestFile) -> bo
     return len(container.data) >= manifest.manifest_length and (len(known) < len(counts) or sum(known) == entries)
 
 
-def _at(table: pa.Table, numbers: Numbers | None) -> pa.Table:
+def _rows_at(table: pa.Table, numbers: Numbers | None) -> pa.Table:
     return table if numbers is None else table.take(from_numpy(numbers))
 
 
@@ -154,9 +154,9 @@ def _plan(schema: AvroNode) -> _Plan:
     fields: list[tuple[str, int | None, AvroNode]] = []
     partition: list[tuple[str, pa.DataType]] = []
 
-    def flatten(node: AvroNode, what: str) -> None:
+    def flatten(node: AvroNode, noun: str) -> None:
         if node.kind != "record":
-            raise CorruptData(f"{what} of a manifest is not a record.")
+            raise CorruptData(f"{noun} of a manifest is not a record.")
         for name, field_id, inner in node.fields:
             known = BY_ID.get(field_id) if field_id is not None else BY_NAME.get(name)
             if field_id == DATA_FILE_ID or (field_id is None and name == "data_file"):
@@ -319,19 +319,19 @@ def entries_from_table(table: pa.Table, spec: PartitionSpec) -> list[ManifestEnt
 
 
 def _partitions(column: pa.ChunkedArray, spec: PartitionSpec) -> list[tuple[Any, ...]]:
-    array = _one(column)
+    array = _one_array(column)
     have = {array.type.field(i).name: array.field(i).to_pylist() for i in range(array.type.num_fields)}
     nothing = [None] * len(array)
     return list(zip(*(have.get(str(f.field_id), nothing) for f in spec.fields), strict=True)) if spec.fields else [()] * len(array)
 
 
-def _one(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+def _one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 def _python(column: pa.ChunkedArray) -> list[Any]:
     """Convert a column to Python values; a map becomes a dict and a list a tuple, without an intermediate object per item."""
-    array = _one(column)
+    array = _one_array(column)
     if not pa.types.is_list(array.type):
         return array.to_pylist()  # type: ignore[no-any-return]
     offsets, valid = array.offsets.to_pylist(), array.is_valid().to_pylist()

@@ -53,7 +53,7 @@ def encode_columns(
 
 def partition_columns(entries: pa.Table, spec: PartitionSpec, schema: Schema) -> list[pa.Array]:
     """Return the partition values of decoded entries, an array for each field of the spec, of the types that the spec has now."""
-    struct = _one(entries.column("partition"))
+    struct = _one_array(entries.column("partition"))
     stored = {struct.type.field(i).name: child for i, child in enumerate(struct.flatten())}
     found = []
     for field in spec.partition_type(schema).fields:
@@ -76,19 +76,19 @@ def _widened(values: pa.Array, wanted: pa.DataType, field: NestedField) -> pa.Ar
 def _parts(entries: pa.Table, partition: Sequence[NestedField], version: int) -> Parts:
     parts: Parts = []
     for column in columns_since(ENTRY_COLUMNS, version):
-        parts += _column(column, _one(entries.column(column.name)), version)
+        parts += _column(column, _one_array(entries.column(column.name)), version)
     for column in columns_since(FILE_COLUMNS, version):
         match column.name:
             case "partition":
-                children = _one(entries.column("partition")).flatten()
+                children = _one_array(entries.column("partition")).flatten()
                 for field, values in zip(partition, children, strict=True):
                     parts += _partition_value(field.field_type, values)
             case "block_size_in_bytes":
                 parts.append(_varints(np.full(entries.num_rows, V1_BLOCK_SIZE, np.int64)))
             case "file_format":
-                parts += _column(column, pc.utf8_upper(_one(entries.column("file_format"))), version)
+                parts += _column(column, pc.utf8_upper(_one_array(entries.column("file_format"))), version)
             case name:
-                parts += _column(column, _one(entries.column(name)), version)
+                parts += _column(column, _one_array(entries.column(name)), version)
     return parts
 
 
@@ -198,7 +198,7 @@ def _decimals(values: pa.Array, size: int) -> pa.Array:
     return _fixed(words[:, ::-1][:, 16 - size :])
 
 
-def _one(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+def _one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     if isinstance(column, pa.Array):
         return column
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)

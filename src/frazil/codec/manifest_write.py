@@ -101,12 +101,12 @@ def columns_since(columns: Iterable[Column], format_version: int) -> list[Column
 
 def _partition_field(field: Any, named: set[str]) -> dict[str, Any]:
     name = avro_name(field.name)
-    kept = {"iceberg-field-name": field.name} if name != field.name else {}
+    name_property = {"iceberg-field-name": field.name} if name != field.name else {}
     if isinstance(field.field_type, UnknownType):
-        return {"name": name, "type": "null", "field-id": field.field_id, **kept}
+        return {"name": name, "type": "null", "field-id": field.field_id, **name_property}
     # Java reads a fixed partition value with a length before it, whatever the schema says; only type `bytes` is read alike by all readers.
     stored = "bytes" if isinstance(field.field_type, FixedType) else primitive_schema(field.field_type, named)
-    return {"name": name, "type": ["null", stored], "default": None, "field-id": field.field_id, **kept}
+    return {"name": name, "type": ["null", stored], "default": None, "field-id": field.field_id, **name_property}
 
 
 def _field(column: Column, format_version: int, partition: Any) -> dict[str, Any]:

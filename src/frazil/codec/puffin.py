@@ -130,17 +130,17 @@ def _decompress(data: bytes, codec: str | None) -> bytes:
 
 def encode_puffin(blobs: Sequence[Blob], properties: Mapping[str, str] | None = None) -> tuple[bytes, tuple[BlobMetadata, ...], int]:
     """Encode a file; returns it, the places of its blobs, and the size of its footer. Raises Unsupported for a codec other than zstd."""
-    parts, placed, at = [MAGIC], [], 4
+    parts, placed, offset = [MAGIC], [], 4
     for blob in blobs:
         data = _compress(blob)
         placed.append(
             BlobMetadata(
-                type=blob.type, fields=tuple(blob.fields), snapshot_id=blob.snapshot_id, sequence_number=blob.sequence_number, offset=at,
-                length=len(data), compression_codec=blob.compression_codec, properties=dict(blob.properties),
+                type=blob.type, fields=tuple(blob.fields), snapshot_id=blob.snapshot_id, sequence_number=blob.sequence_number,
+                offset=offset, length=len(data), compression_codec=blob.compression_codec, properties=dict(blob.properties),
             )
         )  # fmt: skip
         parts.append(data)
-        at += len(data)
+        offset += len(data)
     footer: dict[str, Any] = {"blobs": [_blob_to_json(b) for b in placed]}
     if properties:
         footer["properties"] = dict(properties)

@@ -152,8 +152,8 @@ def _murmur(words: Words, length: int) -> Words:
     return (_mixed(first) + _mixed(second)) >> np.uint64(1)
 
 
-def _rotated(words: Words, by: int) -> Words:
-    return (words << np.uint64(by)) | (words >> np.uint64(64 - by))
+def _rotated(words: Words, bits: int) -> Words:
+    return (words << np.uint64(bits)) | (words >> np.uint64(64 - bits))
 
 
 def _mixed(words: Words) -> Words:

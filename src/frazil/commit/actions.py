@@ -273,9 +273,9 @@ class RowDelta(CheckedAction):
     def _still_needed(self, history: History, context: Context) -> Sequence[DataFile]:
         """Leave out deletes of data files that another commit has removed with all their rows."""
         removed = set[str]() if self.check_deleted_files else conflicts.gone(history, self.referenced)
-        kept = [f for f in self.added_deletes if f.referenced_data_file not in removed] if removed else self.added_deletes
-        context.unneeded[context.action] = {f.file_path for f in self.added_deletes} - {f.file_path for f in kept}
-        return kept
+        needed = [f for f in self.added_deletes if f.referenced_data_file not in removed] if removed else self.added_deletes
+        context.unneeded[context.action] = {f.file_path for f in self.added_deletes} - {f.file_path for f in needed}
+        return needed
 
     def _validate(self, history: History) -> None:
         if both := sorted({f.file_path for f in self.removed} & set(self.referenced)):

@@ -84,11 +84,14 @@ def _created(updates: Iterable[u.Update], now_ms: int) -> TableMetadata:
         format_version=1, table_uuid=None, location="", last_updated_ms=now_ms, last_column_id=0, schemas=(), current_schema_id=-1,
         partition_specs=(), default_spec_id=-1, sort_orders=(), default_sort_order_id=-1,
     )  # fmt: skip
-    made = apply_updates(nothing, updates, now_ms=now_ms)
-    known = {"schema": made.schemas, "partition spec": made.partition_specs, "sort order": made.sort_orders, "location": made.location}
-    if missing := [what for what, value in known.items() if not value]:
+    metadata = apply_updates(nothing, updates, now_ms=now_ms)
+    parts = {
+        "schema": metadata.schemas, "partition spec": metadata.partition_specs, "sort order": metadata.sort_orders,
+        "location": metadata.location,
+    }  # fmt: skip
+    if missing := [part for part, value in parts.items() if not value]:
         raise ValidationError(f"Cannot create a table without {', '.join(missing)}")
-    return made if made.table_uuid is not None else replace(made, table_uuid=str(uuid.uuid4()))
+    return metadata if metadata.table_uuid is not None else replace(metadata, table_uuid=str(uuid.uuid4()))
 
 
 def _defaults(md: TableMetadata) -> tuple[int, int, int]:
@@ -116,14 +119,14 @@ def _snapshot_log(draft: _Draft) -> tuple[SnapshotLogEntry, ...]:
     passed = {i for i in draft.main_moves if i in draft.added and i != md.current_snapshot_id}
     if not passed and not draft.removed:
         return md.snapshot_log
-    kept: list[SnapshotLogEntry] = []
-    known = set(md.snapshots.ids)
+    entries: list[SnapshotLogEntry] = []
+    snapshot_ids = set(md.snapshots.ids)
     for entry in md.snapshot_log:
-        if entry.snapshot_id not in known:
-            kept = [] if draft.removed else kept
+        if entry.snapshot_id not in snapshot_ids:
+            entries = [] if draft.removed else entries
         elif entry.snapshot_id not in passed:
-            kept.append(entry)
-    return tuple(kept)
+            entries.append(entry)
+    return tuple(entries)
 
 
 # -- schemas, specs, orders ---------------------------------------------------------------------------------------------------------
@@ -181,11 +184,11 @@ def _check_partition_names(metadata: TableMetadata, schema_id: int) -> None:
             )  # fmt: skip
 
 
-def _last(asked: int, last: int | None, what: str) -> int:
-    if asked != LAST_ADDED:
-        return asked
+def _last(requested: int, last: int | None, noun: str) -> int:
+    if requested != LAST_ADDED:
+        return requested
     if last is None:
-        raise ValidationError(f"Cannot set last added {what}: no {what} has been added")
+        raise ValidationError(f"Cannot set last added {noun}: no {noun} has been added")
     return last
 
 
@@ -193,14 +196,14 @@ def _remove_schemas(draft: _Draft, update: u.RemoveSchemas) -> None:
     gone = set(update.schema_ids)
     if draft.md.current_schema_id in gone:
         raise ValidationError("Cannot remove the current schema")
-    if kept := _without(draft.md.schemas, lambda s: s.schema_id in gone):
-        draft.put(schemas=kept)
+    if schemas := _without(draft.md.schemas, lambda s: s.schema_id in gone):
+        draft.put(schemas=schemas)
 
 
 def _without(items: tuple[T, ...], gone: Callable[[T], bool]) -> tuple[T, ...] | None:
     """Return the items that stay, or None when all of them stay."""
-    kept = tuple(i for i in items if not gone(i))
-    return None if len(kept) == len(items) else kept
+    staying = tuple(i for i in items if not gone(i))
+    return None if len(staying) == len(items) else staying
 
 
 def has_sequential_ids(spec: PartitionSpec) -> bool:
@@ -237,8 +240,8 @@ def _remove_specs(draft: _Draft, update: u.RemovePartitionSpecs) -> None:
     gone = set(update.spec_ids)
     if draft.md.default_spec_id in gone:
         raise ValidationError("Cannot remove the default partition spec")
-    if kept := _without(draft.md.partition_specs, lambda s: s.spec_id in gone):
-        draft.put(partition_specs=kept)
+    if specs := _without(draft.md.partition_specs, lambda s: s.spec_id in gone):
+        draft.put(partition_specs=specs)
 
 
 def _add_order(draft: _Draft, update: u.AddSortOrder) -> None:
@@ -270,36 +273,37 @@ def _set_default_order(draft: _Draft, update: u.SetDefaultSortOrder) -> None:
 
 
 def _add_snapshot(draft: _Draft, update: u.AddSnapshot) -> None:
-    md, s = draft.md, update.snapshot
-    if md.snapshots.by_id(s.snapshot_id) is not None:
-        raise ValidationError(f"Snapshot already exists for id: {s.snapshot_id}")
-    if md.format_version > 1 and s.sequence_number <= md.last_sequence_number and s.parent_snapshot_id is not None:
+    md, snapshot = draft.md, update.snapshot
+    if md.snapshots.by_id(snapshot.snapshot_id) is not None:
+        raise ValidationError(f"Snapshot already exists for id: {snapshot.snapshot_id}")
+    if md.format_version > 1 and snapshot.sequence_number <= md.last_sequence_number and snapshot.parent_snapshot_id is not None:
         raise ValidationError(
-            f"Cannot add snapshot with sequence number {s.sequence_number} older than last sequence number {md.last_sequence_number}"
+            f"Cannot add snapshot with sequence number {snapshot.sequence_number} older than last sequence number {md.last_sequence_number}"
         )
-    values: dict[str, Any] = {"snapshots": md.snapshots.adding(s)}
+    values: dict[str, Any] = {"snapshots": md.snapshots.adding(snapshot)}
     if md.format_version > 1:
-        values["last_sequence_number"] = max(s.sequence_number, md.last_sequence_number)
+        values["last_sequence_number"] = max(snapshot.sequence_number, md.last_sequence_number)
     if md.format_version >= 3:
-        following = md.next_row_id or 0
-        if s.first_row_id is None or s.added_rows is None:
+        next_row_id = md.next_row_id or 0
+        if snapshot.first_row_id is None or snapshot.added_rows is None:
             raise ValidationError("Cannot add a snapshot: first-row-id is null")
-        if s.first_row_id < following:
-            raise ValidationError(f"Cannot add a snapshot, first-row-id is behind table next-row-id: {s.first_row_id} < {following}")
-        if s.added_rows < 0:
-            raise ValidationError(f"Cannot add a snapshot: added-rows is negative: {s.added_rows}")
-        values["next_row_id"] = s.first_row_id + s.added_rows
+        if snapshot.first_row_id < next_row_id:
+            numbers = f"{snapshot.first_row_id} < {next_row_id}"
+            raise ValidationError(f"Cannot add a snapshot, first-row-id is behind table next-row-id: {numbers}")
+        if snapshot.added_rows < 0:
+            raise ValidationError(f"Cannot add a snapshot: added-rows is negative: {snapshot.added_rows}")
+        values["next_row_id"] = snapshot.first_row_id + snapshot.added_rows
     draft.put(**values)
-    draft.added[s.snapshot_id] = s.timestamp_ms
-    draft.updated_ms = s.timestamp_ms
+    draft.added[snapshot.snapshot_id] = snapshot.timestamp_ms
+    draft.updated_ms = snapshot.timestamp_ms
 
 
 def _set_ref(draft: _Draft, update: u.SetSnapshotRef) -> None:
     md, name, ref = draft.md, update.ref_name, update.ref
-    held = md.refs.get(name)
-    if held is None and name == MAIN_BRANCH and md.current_snapshot_id is not None:
-        held = SnapshotRef(md.current_snapshot_id)
-    if held == ref:
+    current_ref = md.refs.get(name)
+    if current_ref is None and name == MAIN_BRANCH and md.current_snapshot_id is not None:
+        current_ref = SnapshotRef(md.current_snapshot_id)
+    if current_ref == ref:
         return
     snapshot = md.snapshots.by_id(ref.snapshot_id)
     if snapshot is None:
@@ -310,10 +314,10 @@ def _set_ref(draft: _Draft, update: u.SetSnapshotRef) -> None:
         raise ValidationError(f"Tags do not support setting minSnapshotsToKeep or maxSnapshotAgeMs: {name}")
     draft.put(refs={**md.refs, name: ref})
     if name == MAIN_BRANCH:
-        at = draft.added.get(ref.snapshot_id, draft.now_ms)
-        draft.put(current_snapshot_id=ref.snapshot_id, snapshot_log=(*md.snapshot_log, SnapshotLogEntry(at, ref.snapshot_id)))
+        moved_at_ms = draft.added.get(ref.snapshot_id, draft.now_ms)
+        draft.put(current_snapshot_id=ref.snapshot_id, snapshot_log=(*md.snapshot_log, SnapshotLogEntry(moved_at_ms, ref.snapshot_id)))
         draft.main_moves.append(ref.snapshot_id)
-        draft.updated_ms = max(draft.updated_ms or 0, at)
+        draft.updated_ms = max(draft.updated_ms or 0, moved_at_ms)
 
 
 def _remove_ref(draft: _Draft, update: u.RemoveSnapshotRef) -> None:

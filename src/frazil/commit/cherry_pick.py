@@ -108,18 +108,18 @@ class CherryPick:
         """Check that nothing was added since to the partitions that the picked snapshot replaced."""
         parent_id = picked.parent_snapshot_id
         ancestors = list(metadata.ancestors(metadata.current_snapshot()))
-        if parent_id is not None and all(s.snapshot_id != parent_id for s in ancestors):
+        if parent_id is not None and all(ancestor.snapshot_id != parent_id for ancestor in ancestors):
             raise ValidationException(
                 f"Cannot cherry-pick overwrite not based on an ancestor of the current state: {self.snapshot_id}",
                 snapshot_id=self.snapshot_id,
             )  # fmt: skip
         replaced = {partition_key(f.spec_id, f.partition) for f in added}
-        for s in ancestors:
-            if s.snapshot_id == parent_id:
+        for ancestor in ancestors:
+            if ancestor.snapshot_id == parent_id:
                 return
-            for e in changes_of(s, metadata, context.storage):
-                key = partition_key(e.data_file.spec_id, e.data_file.partition)
-                if e.status == ADDED and key in replaced:
+            for entry in changes_of(ancestor, metadata, context.storage):
+                key = partition_key(entry.data_file.spec_id, entry.data_file.partition)
+                if entry.status == ADDED and key in replaced:
                     raise ValidationException(
                         f"Cannot cherry-pick replace partitions with changed partition: {plain_values(key)}", snapshot_id=self.snapshot_id
                     )  # fmt: skip

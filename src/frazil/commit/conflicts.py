@@ -166,15 +166,15 @@ def _meeting(history: History, where: Predicate, found: Iterable[Found]) -> Iter
     if isinstance(where, AlwaysTrue):
         yield from found
         return
-    kept = [(m, table, _is_equality(table)) for m, table in found]
-    singles = [_single(table, ~equality) for _, table, equality in kept]
-    cleared = _files_apart(history, where, kept, singles)
-    for (m, table, equality), single in zip(kept, singles, strict=True):
+    candidates = [(manifest, table, _is_equality(table)) for manifest, table in found]
+    singles = [_single(table, ~equality) for _, table, equality in candidates]
+    cleared = _files_apart(history, where, candidates, singles)
+    for (manifest, table, equality), single in zip(candidates, singles, strict=True):
         mask = ~pc.fill_null(pc.is_in(single, value_set=cleared), False).to_numpy(zero_copy_only=False) | single.is_null().to_numpy(False)
         if equality.any():
-            mask &= ~equality | history.may_match(m, _keys_only(table), where)
+            mask &= ~equality | history.may_match(manifest, _keys_only(table), where)
         if mask.any():
-            yield m, table.filter(pa.array(mask))
+            yield manifest, table.filter(pa.array(mask))
 
 
 def _single(table: pa.Table, positional: Flags) -> pa.Array:
@@ -183,17 +183,19 @@ def _single(table: pa.Table, positional: Flags) -> pa.Array:
     return path_bounds([table], column_of(table, "referenced_data_file"), positional).single
 
 
-def _files_apart(history: History, where: Predicate, kept: list[tuple[ManifestFile, pa.Table, Flags]], singles: list[pa.Array]) -> pa.Array:
+def _files_apart(
+    history: History, where: Predicate, candidates: list[tuple[ManifestFile, pa.Table, Flags]], singles: list[pa.Array]
+) -> pa.Array:
     """Return the paths of live data files that cannot hold rows matching `where`."""
-    keys = {partition_key(m.partition_spec_id, p) for m, table, _ in kept for p in partitions_of(table)}
+    keys = {partition_key(m.partition_spec_id, p) for m, table, _ in candidates for p in partitions_of(table)}
     wanted = pa.concat_arrays(singles).drop_null() if singles else pa.array([], pa.string())
     found = [pa.array([], pa.string())]
     for m, table in history.live_data(keys) if len(wanted) else ():
         paths = normalised(column_of(table, "file_path"))
-        asked = pc.is_in(paths, value_set=wanted)
-        if pc.any(asked).as_py():
-            apart = ~history.may_match(m, table.filter(asked), where)
-            found.append(paths.filter(asked).filter(pa.array(apart)))
+        is_wanted = pc.is_in(paths, value_set=wanted)
+        if pc.any(is_wanted).as_py():
+            apart = ~history.may_match(m, table.filter(is_wanted), where)
+            found.append(paths.filter(is_wanted).filter(pa.array(apart)))
     return pa.concat_arrays(found)
 
 
@@ -226,10 +228,10 @@ def no_new_deletes_for(history: History, files: Collection[DataFile], *, ignore_
     paths = [p for g in groups for p in g.table["file_path"].to_pylist()]
     refused = [(paths[row], d.file_path) for row in np.flatnonzero(index.counts).tolist() for d in index.of(row)]
     if refused:
-        by = dict(_named((None, table) for _, table in added.groups))
+        snapshot_ids = dict(_named((None, table) for _, table in added.groups))
         kind, data_files = "position delete" if ignore_equality else "delete", list(dict.fromkeys(p for p, _ in refused))
         message = f"Cannot commit, found new {kind} for replaced data file: {data_files[0]}"
-        history.refuse(message, ((d, by[d]) for _, d in refused), data_files=data_files)
+        history.refuse(message, ((d, snapshot_ids[d]) for _, d in refused), data_files=data_files)
 
 
 def _entries(history: History, ignore_equality: bool) -> DeleteEntries:

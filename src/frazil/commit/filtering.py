@@ -163,16 +163,16 @@ class _PreparedRemoval:
         return bool(self.removal.paths) or m.manifest_path in self.by_filter or may_hold_partition(m, self.keys, self.metadata)
 
 
-def may_hold_partition(m: ManifestFile, keys: Iterable[PartitionKey], metadata: TableMetadata) -> bool:
+def may_hold_partition(manifest: ManifestFile, keys: Iterable[PartitionKey], metadata: TableMetadata) -> bool:
     """Tell whether a manifest may hold a file of one of the partitions, by its partition summaries."""
-    of_spec = [k for k in keys if k[0] == m.partition_spec_id]
-    if not of_spec or m.partitions is None or len(of_spec) > _MOST_KEYS:
+    of_spec = [k for k in keys if k[0] == manifest.partition_spec_id]
+    if not of_spec or manifest.partitions is None or len(of_spec) > _MOST_KEYS:
         return bool(of_spec)
-    spec = metadata.spec_by_id(m.partition_spec_id)
+    spec = metadata.spec_by_id(manifest.partition_spec_id)
     types = [f.field_type for f in spec.partition_type(schema_of_spec(metadata, spec))]
-    if len(types) != len(m.partitions):
+    if len(types) != len(manifest.partitions):
         return True
-    bounds = [(s, _value(t, s.lower_bound), _value(t, s.upper_bound)) for s, t in zip(m.partitions, types, strict=True)]
+    bounds = [(s, _value(t, s.lower_bound), _value(t, s.upper_bound)) for s, t in zip(manifest.partitions, types, strict=True)]
     return any(all(_room(b, v) for b, v in zip(bounds, plain_values(k), strict=True)) for k in of_spec)
 
 
@@ -195,17 +195,19 @@ def _room(bounds: tuple[Any, Any, Any], value: Any) -> bool:
     return bool(lower <= value <= upper)
 
 
-def _filter_one(m: ManifestFile, chosen: _PreparedRemoval, schema: Schema, writer: ManifestWriter, metadata: TableMetadata) -> Filtered:
-    table = read_manifest(writer.output.storage, m)
+def _filter_one(
+    manifest: ManifestFile, chosen: _PreparedRemoval, schema: Schema, writer: ManifestWriter, metadata: TableMetadata
+) -> Filtered:
+    table = read_manifest(writer.output.storage, manifest)
     live = pc.not_equal(table["status"], int(DELETED)).to_numpy(zero_copy_only=False)
-    marked = live & _marked(table, m, chosen)
-    if m.manifest_path in chosen.by_filter:
-        marked |= live & _wholly_matching(table, m, chosen, schema, metadata, live & ~marked)
+    marked = live & _marked(table, manifest, chosen)
+    if manifest.manifest_path in chosen.by_filter:
+        marked |= live & _wholly_matching(table, manifest, chosen, schema, metadata, live & ~marked)
     if not marked.any():
-        return Filtered(m)
+        return Filtered(manifest)
     if chosen.removal.append_only:
-        raise RemovesSomething(_partition_path(table, int(np.flatnonzero(marked)[0]), m, metadata))
-    return rewrite_without(table, marked, live, m, writer, metadata)
+        raise RemovesSomething(_partition_path(table, int(np.flatnonzero(marked)[0]), manifest, metadata))
+    return rewrite_without(table, marked, live, manifest, writer, metadata)
 
 
 def _marked(table: pa.Table, m: ManifestFile, chosen: _PreparedRemoval) -> Rows:
@@ -254,24 +256,24 @@ def _partition_path(table: pa.Table, row: int, m: ManifestFile, metadata: TableM
 
 
 def rewrite_without(
-    table: pa.Table, marked: Rows, live: Rows, m: ManifestFile, writer: ManifestWriter, metadata: TableMetadata
+    table: pa.Table, marked: Rows, live: Rows, manifest: ManifestFile, writer: ManifestWriter, metadata: TableMetadata
 ) -> Filtered:
     """Write a copy of the manifest: marked entries DELETED by this snapshot, other live ones EXISTING, old DELETED entries dropped."""
     rows = np.flatnonzero(live)
-    entries = entries_from_table(table.take(pa.array(rows)), metadata.spec_by_id(m.partition_spec_id))
-    kept, removed, seen, duplicates = [], [], set[tuple[str, int | None]](), 0
+    entries = entries_from_table(table.take(pa.array(rows)), metadata.spec_by_id(manifest.partition_spec_id))
+    rewritten, removed, seen, duplicates = [], [], set[tuple[str, int | None]](), 0
     for entry, is_removed in zip(entries, marked[rows], strict=True):
         if not is_removed:
-            kept.append(replace(entry, status=EXISTING))
+            rewritten.append(replace(entry, status=EXISTING))
             continue
-        kept.append(replace(entry, status=DELETED, snapshot_id=writer.snapshot_id))
+        rewritten.append(replace(entry, status=DELETED, snapshot_id=writer.snapshot_id))
         name = (entry.data_file.file_path, entry.data_file.content_offset)
         if name in seen:
             duplicates += 1
         else:
             seen.add(name)
             removed.append(_without_metrics(entry.data_file))
-    return Filtered(writer.write(kept, m.partition_spec_id, m.content), tuple(removed), duplicates)
+    return Filtered(writer.write(rewritten, manifest.partition_spec_id, manifest.content), tuple(removed), duplicates)
 
 
 def _without_metrics(f: DataFile) -> DataFile:

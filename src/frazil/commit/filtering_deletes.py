@@ -78,38 +78,38 @@ def filter_deletes(
         manifests, removal.row_filter, metadata.schema(), metadata, removal.case_sensitive, removal.zone
     )  # fmt: skip
     chosen = _PreparedDeleteRemoval(removal, metadata, by_filter)
-    for m in manifests:
-        if not chosen.may_change(m):
-            result.take(m, Filtered(m))
+    for manifest in manifests:
+        if not chosen.may_change(manifest):
+            result.take(manifest, Filtered(manifest))
             continue
-        table = read_manifest(writer.output.storage, m)
+        table = read_manifest(writer.output.storage, manifest)
         live: Rows = pc.not_equal(table["status"], int(DELETED)).to_numpy(zero_copy_only=False)
-        marked = live & _marked(table, m, chosen)
+        marked = live & _marked(table, manifest, chosen)
         _refuse_second_vectors(table.filter(pa.array(live & ~marked)), removal, metadata)
-        result.take(m, rewrite_without(table, marked, live, m, writer, metadata) if marked.any() else Filtered(m))
+        result.take(manifest, rewrite_without(table, marked, live, manifest, writer, metadata) if marked.any() else Filtered(manifest))
     if removal.required:
         check_required(chosen.named, {(f.file_path, f.content_offset) for f in result.removed})
     return result
 
 
-def _marked(table: pa.Table, m: ManifestFile, chosen: _PreparedDeleteRemoval) -> Rows:
+def _marked(table: pa.Table, manifest: ManifestFile, chosen: _PreparedDeleteRemoval) -> Rows:
     removal = chosen.removal
     sequence = pc.fill_null(table["sequence_number"], 0).to_numpy(zero_copy_only=False)
-    found: Rows = (sequence > 0) & (sequence < removal.before_sequence_number)
+    marked: Rows = (sequence > 0) & (sequence < removal.before_sequence_number)
     if chosen.named:
         pairs = zip(table["file_path"].to_pylist(), table["content_offset"].to_pylist(), strict=True)
-        found |= np.fromiter((p in chosen.named for p in pairs), dtype=bool, count=len(table))
-    if wanted := [k for k in removal.partitions if k[0] == m.partition_spec_id]:
-        found |= in_partitions(table, m.partition_spec_id, wanted)
+        marked |= np.fromiter((p in chosen.named for p in pairs), dtype=bool, count=len(table))
+    if wanted := [k for k in removal.partitions if k[0] == manifest.partition_spec_id]:
+        marked |= in_partitions(table, manifest.partition_spec_id, wanted)
     if len(chosen.superseded):
-        found |= _about(table, chosen)
-    if m.manifest_path in chosen.by_filter and not isinstance(removal.row_filter, AlwaysFalse):
+        marked |= _about(table, chosen)
+    if manifest.manifest_path in chosen.by_filter and not isinstance(removal.row_filter, AlwaysFalse):
         outcomes = file_outcomes(
-            table, removal.row_filter, chosen.metadata.schema(), chosen.metadata, m.partition_spec_id, removal.case_sensitive,
+            table, removal.row_filter, chosen.metadata.schema(), chosen.metadata, manifest.partition_spec_id, removal.case_sensitive,
             removal.zone, partition_only=True,
         )  # fmt: skip
-        found |= outcomes == TRUE
-    return found
+        marked |= outcomes == TRUE
+    return marked
 
 
 def _about(table: pa.Table, chosen: _PreparedDeleteRemoval) -> Rows:

@@ -95,16 +95,16 @@ class History:
     def data_files(self, operations: Collection[str], *, added: bool, where: Predicate | None = None) -> Iterator[Found]:
         """Yield data files that were added (or removed) and may hold rows matching `where` (None: all)."""
         for m, table in self._written(operations, ManifestContent.DATA, ADDED if added else DELETED, where):
-            if (kept := table.filter(pa.array(self.may_match(m, table, where)))).num_rows:
-                yield m, kept
+            if (matching := table.filter(pa.array(self.may_match(m, table, where)))).num_rows:
+                yield m, matching
 
     def delete_files(self, operations: Collection[str], where: Predicate | None = None) -> Iterator[Found]:
         """Yield delete files that were added and whose partition may hold rows matching `where` (None: all)."""
         if self.parent is None or self.metadata.format_version < 2:
             return
         for m, table in self._written(operations, ManifestContent.DELETES, ADDED, where):
-            if (kept := table.filter(pa.array(self.may_match(m, table, where, partition_only=True)))).num_rows:
-                yield m, kept
+            if (matching := table.filter(pa.array(self.may_match(m, table, where, partition_only=True)))).num_rows:
+                yield m, matching
 
     def may_match(self, m: ManifestFile, table: pa.Table, where: Predicate | None, *, partition_only: bool = False) -> Flags:
         """Mark the entries of a manifest that may hold rows matching `where`."""
@@ -126,15 +126,15 @@ class History:
 
     def refuse(self, message: str, files: Any, **facts: Any) -> None:
         """Raise ValidationException if there are any conflicting files, given as (path, snapshot that changed the file)."""
-        found = list(files)
-        if not found:
+        conflicts = list(files)
+        if not conflicts:
             return
-        paths, ids = list(dict.fromkeys(p for p, _ in found)), list(dict.fromkeys(i for _, i in found))
+        paths, ids = list(dict.fromkeys(p for p, _ in conflicts)), list(dict.fromkeys(i for _, i in conflicts))
         shown = ", ".join(paths[:_SHOWN]) + (f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else "")
-        by = f"snapshot {ids[0]}" if len(ids) == 1 else "snapshots " + ", ".join(map(str, ids[:_SHOWN]))
+        committers = f"snapshot {ids[0]}" if len(ids) == 1 else "snapshots " + ", ".join(map(str, ids[:_SHOWN]))
         start = "an empty table" if self.start is None else f"snapshot {self.start}"
         raise ValidationException(
-            f"{message}: [{shown}], committed by {by} after this operation read {start}.",
+            f"{message}: [{shown}], committed by {committers} after this operation read {start}.",
             hint="Another writer committed meanwhile; read the table again and repeat the operation.",
             table=self.metadata.location, files=paths, starting_snapshot_id=self.start, snapshot_ids=ids, **facts,
         )  # fmt: skip

@@ -90,7 +90,7 @@ class ManifestWriter:
         if parts <= 1:
             return [self._store(data, entries, spec_id, content)]
         step = math.ceil(len(entries) / parts)
-        return [self.write(entries[at : at + step], spec_id, content) for at in range(0, len(entries), step)]
+        return [self.write(entries[start : start + step], spec_id, content) for start in range(0, len(entries), step)]
 
     def _encode(self, entries: Sequence[ManifestEntry], spec_id: int, content: int) -> bytes:
         md, spec = self.metadata, self.metadata.spec_by_id(spec_id)
@@ -114,17 +114,17 @@ def described(
 ) -> ManifestFile:
     """Describe a manifest as a manifest list does; sequence numbers that the commit has yet to assign are None."""
     files, rows = [0, 0, 0], [0, 0, 0]
-    for e in entries:
-        files[e.status] += 1
-        rows[e.status] += e.data_file.record_count
-    explicit = [e.sequence_number for e in entries if e.status != DELETED and e.sequence_number is not None]
+    for entry in entries:
+        files[entry.status] += 1
+        rows[entry.status] += entry.data_file.record_count
+    explicit = [entry.sequence_number for entry in entries if entry.status != DELETED and entry.sequence_number is not None]
     types = [f.field_type for f in spec.partition_type(schema)]
     return ManifestFile(
         manifest_path=path, manifest_length=length, partition_spec_id=spec.spec_id, content=int(content),
         min_sequence_number=min(explicit, default=None), added_snapshot_id=snapshot_id,
         added_files_count=files[ADDED], existing_files_count=files[EXISTING], deleted_files_count=files[DELETED],
         added_rows_count=rows[ADDED], existing_rows_count=rows[EXISTING], deleted_rows_count=rows[DELETED],
-        partitions=field_summaries(types, (e.data_file.partition for e in entries)),
+        partitions=field_summaries(types, (entry.data_file.partition for entry in entries)),
     )  # fmt: skip
 
 
@@ -160,19 +160,20 @@ def numbered(
     manifests: Sequence[ManifestFile], sequence_number: int, first_row_id: int | None, metadata: TableMetadata, storage: Storage
 ) -> tuple[list[ManifestFile], int | None]:
     """Assign sequence numbers and, in v3, first row ids to the manifests of a commit; return them and the first row id that is left."""
-    found, following = [], first_row_id
-    for m in manifests:
-        if None in (m.added_files_count, m.existing_files_count, m.deleted_files_count, m.added_rows_count, m.existing_rows_count):
+    found, next_row_id = [], first_row_id
+    for manifest in manifests:
+        file_counts = (manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count)
+        if None in (*file_counts, manifest.added_rows_count, manifest.existing_rows_count):
             if metadata.format_version > 1:
-                m = with_counts(m, read_manifest(storage, m, ("status", "record_count")))
-        if m.sequence_number is None:
-            oldest = sequence_number if m.min_sequence_number is None else m.min_sequence_number
-            m = replace(m, sequence_number=sequence_number, min_sequence_number=oldest)
-        if following is not None and m.content == ManifestContent.DATA and m.first_row_id is None:
-            m = replace(m, first_row_id=following)
-            following += (m.added_rows_count or 0) + (m.existing_rows_count or 0)
-        found.append(m)
-    return found, following
+                manifest = with_counts(manifest, read_manifest(storage, manifest, ("status", "record_count")))
+        if manifest.sequence_number is None:
+            oldest = sequence_number if manifest.min_sequence_number is None else manifest.min_sequence_number
+            manifest = replace(manifest, sequence_number=sequence_number, min_sequence_number=oldest)
+        if next_row_id is not None and manifest.content == ManifestContent.DATA and manifest.first_row_id is None:
+            manifest = replace(manifest, first_row_id=next_row_id)
+            next_row_id += (manifest.added_rows_count or 0) + (manifest.existing_rows_count or 0)
+        found.append(manifest)
+    return found, next_row_id
 
 
 def write_list(

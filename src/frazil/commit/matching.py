@@ -63,25 +63,25 @@ def data_file_outcome(f: DataFile, where: Predicate, metadata: TableMetadata, ca
     return int(file_outcomes(_as_entry(f, metadata), where, metadata.schema(), metadata, f.spec_id, case_sensitive, zone)[0])
 
 
-def _as_entry(f: DataFile, metadata: TableMetadata) -> pa.Table:
-    spec = metadata.spec_by_id(f.spec_id)
+def _as_entry(file: DataFile, metadata: TableMetadata) -> pa.Table:
+    spec = metadata.spec_by_id(file.spec_id)
     fields = list(spec.partition_type(schema_of_spec(metadata, spec)))
-    children = [array([v], p.field_type) for v, p in zip(f.partition, fields, strict=True)]
+    children = [array([v], p.field_type) for v, p in zip(file.partition, fields, strict=True)]
     partition = (
         pa.StructArray.from_arrays(children, names=[str(p.field_id) for p in fields]) if fields else pa.array([{}], type=pa.struct([]))
     )
     return pa.table({
         "partition": partition,
-        "record_count": pa.array([f.record_count], type=pa.int64()),
-        "value_counts": _one(f.value_counts, _COUNTS),
-        "null_value_counts": _one(f.null_value_counts, _COUNTS),
-        "nan_value_counts": _one(f.nan_value_counts, _COUNTS),
-        "lower_bounds": _one(f.lower_bounds, _BOUNDS),
-        "upper_bounds": _one(f.upper_bounds, _BOUNDS),
+        "record_count": pa.array([file.record_count], type=pa.int64()),
+        "value_counts": _one_map(file.value_counts, _COUNTS),
+        "null_value_counts": _one_map(file.null_value_counts, _COUNTS),
+        "nan_value_counts": _one_map(file.nan_value_counts, _COUNTS),
+        "lower_bounds": _one_map(file.lower_bounds, _BOUNDS),
+        "upper_bounds": _one_map(file.upper_bounds, _BOUNDS),
         # as for one row group, so that bounds of uuids are trusted: Frazil's own bounds are those of the whole file
         "split_offsets": pa.array([[0]], pa.list_(pa.int64())),
     })  # fmt: skip
 
 
-def _one(values: dict[int, Any] | None, type_: pa.DataType) -> pa.Array:
+def _one_map(values: dict[int, Any] | None, type_: pa.DataType) -> pa.Array:
     return pa.array([None if values is None else [{"key": k, "value": v} for k, v in values.items()]], type=type_)

@@ -117,15 +117,15 @@ def _check_delete_files(files: Sequence[DataFile], metadata: TableMetadata) -> N
     """Check that the format version allows these delete files: another writer may have upgraded the table since they were written."""
     version, seen = metadata.format_version, set[str]()
     facts: dict[str, Any] = {"table": metadata.location, "hint": "Load the table again and repeat the operation."}
-    for f in files:
+    for file in files:
         if version < 2:
-            raise ValidationException("Deletes are supported in V2 and above", file=f.file_path, table=metadata.location)
-        if version == 2 and f.is_dv:
-            raise ValidationException(f"Must not use DVs for position deletes in V2: {f.file_path}", file=f.file_path, **facts)
-        if version >= 3 and f.content == DataFileContent.POSITION_DELETES and not f.is_dv:
-            raise ValidationException(f"Must use DVs for position deletes in V{version}: {f.file_path}", file=f.file_path, **facts)
-        if f.is_dv:
-            data_file = f.referenced_data_file or ""
+            raise ValidationException("Deletes are supported in V2 and above", file=file.file_path, table=metadata.location)
+        if version == 2 and file.is_dv:
+            raise ValidationException(f"Must not use DVs for position deletes in V2: {file.file_path}", file=file.file_path, **facts)
+        if version >= 3 and file.content == DataFileContent.POSITION_DELETES and not file.is_dv:
+            raise ValidationException(f"Must use DVs for position deletes in V{version}: {file.file_path}", file=file.file_path, **facts)
+        if file.is_dv:
+            data_file = file.referenced_data_file or ""
             if data_file in seen:
                 text = f"Cannot add two deletion vectors for one data file: {data_file}"
                 raise ValidationError(text, file=data_file, table=metadata.location)
@@ -191,12 +191,12 @@ def _assembled(
     """Return all manifests of the new snapshot, data before deletes, new before old, and how many old ones were replaced by merging."""
     own_id = state.snapshot_id
     new_data, new_deletes = state.new_data or (), state.new_deletes or ()
-    kept = [m for m in (*new_data, *data.manifests) if m.has_live_files or m.added_snapshot_id == own_id]
-    kept_deletes = [m for m in (*new_deletes, *deletes.manifests) if m.has_live_files or m.added_snapshot_id == own_id]
+    data_manifests = [m for m in (*new_data, *data.manifests) if m.has_live_files or m.added_snapshot_id == own_id]
+    delete_manifests = [m for m in (*new_deletes, *deletes.manifests) if m.has_live_files or m.added_snapshot_id == own_id]
     if not change.merge:
-        return [*kept, *kept_deletes], 0
-    merged, replaced = merge(kept, state.writer, metadata, state.merged)
-    merged_deletes, replaced_deletes = merge(kept_deletes, state.writer, metadata, state.merged)
+        return [*data_manifests, *delete_manifests], 0
+    merged, replaced = merge(data_manifests, state.writer, metadata, state.merged)
+    merged_deletes, replaced_deletes = merge(delete_manifests, state.writer, metadata, state.merged)
     return [*merged, *merged_deletes], replaced + replaced_deletes
 
 

@@ -23,12 +23,12 @@ def requirements_for(base: TableMetadata | None, updates: Sequence[u.Update], *,
         found[u.AssertTableUUID(base.table_uuid)] = None
     seen: set[str] = set()
     for update in updates:
-        for requirement in _of(base, update, replace, seen):
+        for requirement in _requirements_of_update(base, update, replace, seen):
             found.setdefault(requirement)
     return tuple(found)
 
 
-def _of(base: TableMetadata, update: u.Update, replace: bool, seen: set[str]) -> list[u.Requirement]:
+def _requirements_of_update(base: TableMetadata, update: u.Update, replace: bool, seen: set[str]) -> list[u.Requirement]:
     match update:
         case u.AddSchema():
             return [u.AssertLastAssignedFieldId(base.last_column_id)]
@@ -95,5 +95,5 @@ def _broken(md: TableMetadata | None, requirement: u.Requirement) -> str | None:
     return f"unknown requirement {requirement.kind}"
 
 
-def _unlike(what: str, wanted: object, found: object) -> str | None:
-    return None if wanted == found else f"{what}: expected {wanted} != {found}"
+def _unlike(noun: str, expected: object, found: object) -> str | None:
+    return None if expected == found else f"{noun}: expected {expected} != {found}"

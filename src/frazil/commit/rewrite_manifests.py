@@ -129,29 +129,29 @@ class RewriteManifests:
         if head is None:
             return ()
         listed, state = manifests_of(metadata, head, context.storage), context.state(metadata)
-        there = {(m.manifest_path, m.first_row_id) for m in listed}
-        gone = {(m.manifest_path, m.first_row_id) for g in self.groups for m in g.manifests}
+        listed_keys = {(m.manifest_path, m.first_row_id) for m in listed}
+        replaced_keys = {(m.manifest_path, m.first_row_id) for g in self.groups for m in g.manifests}
         made_for = (metadata.format_version, metadata.location, metadata.partition_specs, metadata.current_schema_id)
-        if not gone or not gone <= there or self._written_for != made_for:
+        if not replaced_keys or not replaced_keys <= listed_keys or self._written_for != made_for:
             self.groups = plan_manifests(metadata, context.storage, self.spec_id, self.sort_by)
             self.written, self.entries, self._written_for = [], 0, made_for
             for group in self.groups:
                 self._rewrite(group, metadata, state, context.storage)
-            gone = {(m.manifest_path, m.first_row_id) for g in self.groups for m in g.manifests}
-        if not gone:
+            replaced_keys = {(m.manifest_path, m.first_row_id) for g in self.groups for m in g.manifests}
+        if not replaced_keys:
             return ()
-        kept = [m for m in listed if (m.manifest_path, m.first_row_id) not in gone]
-        every = [m for content in ManifestContent for m in (*self.written, *kept) if m.content == content]
-        counts = {"manifests-created": len(self.written), "manifests-kept": len(kept), "manifests-replaced": len(gone)}
+        untouched = [m for m in listed if (m.manifest_path, m.first_row_id) not in replaced_keys]
+        manifests = [m for content in ManifestContent for m in (*self.written, *untouched) if m.content == content]
+        counts = {"manifests-created": len(self.written), "manifests-kept": len(untouched), "manifests-replaced": len(replaced_keys)}
         texts = {name: str(count) for name, count in {**counts, "entries-processed": self.entries}.items()}
-        return produce_rearranged(every, texts, SnapshotTarget(), metadata, context)
+        return produce_rearranged(manifests, texts, SnapshotTarget(), metadata, context)
 
     def _rewrite(self, group: ManifestGroup, metadata: TableMetadata, state: SnapshotState, storage: Storage) -> None:
         spec = metadata.spec_by_id(group.manifests[0].partition_spec_id)
         schema = schema_of_spec(metadata, spec)
         entries = _sorted(_existing(group.manifests, spec, schema, storage, self.advance), sort_fields(spec, self.sort_by))
         bounds = [part * len(entries) // group.added for part in range(group.added + 1)] if group.added else []
-        parts = [entries.slice(at, end - at) for at, end in zip(bounds, bounds[1:], strict=False)]
+        parts = [entries.slice(start, end - start) for start, end in zip(bounds, bounds[1:], strict=False)]
 
         def encode(part: pa.Table) -> bytes:
             return encode_columns(
@@ -198,9 +198,9 @@ def _no_fields(rows: int) -> pa.Array:
 def _sorted(entries: pa.Table, order: Sequence[int]) -> pa.Table:
     children = column_of(entries, "partition").flatten() if order else []
     keys: dict[str, pa.Array] = {}
-    for n in order:
-        if not pa.types.is_null(children[n].type):
-            keys |= {f"known {n}": children[n].is_valid(), str(n): children[n]}  # nulls first
+    for field_number in order:
+        if not pa.types.is_null(children[field_number].type):
+            keys |= {f"known {field_number}": children[field_number].is_valid(), str(field_number): children[field_number]}  # nulls first
     if not keys or not len(entries):
         return entries
     indices = pc.sort_indices(pa.table(keys), [(name, "ascending") for name in keys])

@@ -36,21 +36,21 @@ class SummaryCounts:
     def bump(self, key: str, by: int = 1) -> None:
         self.values[key] = self.values.get(key, 0) + by
 
-    def file(self, f: DataFile, added: bool) -> None:
+    def file(self, file: DataFile, added: bool) -> None:
         change = "added" if added else "removed"
-        self.bump(f"{change}-files-size", f.size)
-        match f.content:
+        self.bump(f"{change}-files-size", file.size)
+        match file.content:
             case DataFileContent.DATA:
                 data_change = "added" if added else "deleted"  # Java's keys say "deleted" of data, "removed" of the rest
                 self.bump(f"{data_change}-data-files")
-                self.bump(f"{data_change}-records", f.record_count)
+                self.bump(f"{data_change}-records", file.record_count)
                 return
             case DataFileContent.POSITION_DELETES:
-                self.bump(f"{change}-dvs" if f.is_dv else f"{change}-position-delete-files")
-                self.bump(f"{change}-position-deletes", f.record_count)
+                self.bump(f"{change}-dvs" if file.is_dv else f"{change}-position-delete-files")
+                self.bump(f"{change}-position-deletes", file.record_count)
             case _:
                 self.bump(f"{change}-equality-delete-files")
-                self.bump(f"{change}-equality-deletes", f.record_count)
+                self.bump(f"{change}-equality-deletes", file.record_count)
         self.bump(f"{change}-delete-files")
 
     def shown(self) -> dict[str, str]:
@@ -77,17 +77,17 @@ class SummaryBuilder:
                     part = self.partitions[key] = SummaryCounts()
                 part.file(f, added)
 
-    def manifest(self, m: ManifestFile) -> None:
+    def manifest(self, manifest: ManifestFile) -> None:
         """Count a manifest of new files that is added as it is."""
         self.partitions = None
-        if m.content == ManifestContent.DATA:
-            self.counts.bump("added-data-files", m.added_files_count or 0)
-            self.counts.bump("added-records", m.added_rows_count or 0)
-            self.counts.bump("deleted-data-files", m.deleted_files_count or 0)
-            self.counts.bump("deleted-records", m.deleted_rows_count or 0)
+        if manifest.content == ManifestContent.DATA:
+            self.counts.bump("added-data-files", manifest.added_files_count or 0)
+            self.counts.bump("added-records", manifest.added_rows_count or 0)
+            self.counts.bump("deleted-data-files", manifest.deleted_files_count or 0)
+            self.counts.bump("deleted-records", manifest.deleted_rows_count or 0)
         else:
-            self.counts.bump("added-delete-files", m.added_files_count or 0)
-            self.counts.bump("removed-delete-files", m.deleted_files_count or 0)
+            self.counts.bump("added-delete-files", manifest.added_files_count or 0)
+            self.counts.bump("removed-delete-files", manifest.deleted_files_count or 0)
             self.counts.trusted = False
 
     def build(self, limit: int = 0) -> dict[str, str]:

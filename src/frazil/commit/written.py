@@ -42,16 +42,16 @@ class WrittenFor:
         return ()
 
     def _check_columns(self, metadata: TableMetadata) -> None:
-        written, now = self.written.schema(), metadata.schema()
-        if written is now or written.same_fields(now):
+        written, current = self.written.schema(), metadata.schema()
+        if written is current or written.same_fields(current):
             return
-        for field_id, f in written.by_id.items():
-            found = now.by_id.get(field_id)
-            name = written.find_column_name(field_id) or f.name
-            if field_id > self.known_columns and (found is None or now.find_column_name(field_id) != name):
+        for field_id, column in written.by_id.items():
+            current_column = current.by_id.get(field_id)
+            name = written.find_column_name(field_id) or column.name
+            if field_id > self.known_columns and (current_column is None or current.find_column_name(field_id) != name):
                 raise self._changed(metadata, f"column {name} was written as field {field_id}, which another writer took meanwhile")
-            if found is not None and not _readable(f, found, metadata.format_version):
-                raise self._changed(metadata, f"column {name} was written as {f.field_type} and is {found.field_type} now")
+            if current_column is not None and not _readable(column, current_column, metadata.format_version):
+                raise self._changed(metadata, f"column {name} was written as {column.field_type} and is {current_column.field_type} now")
 
     def _check_specs(self, metadata: TableMetadata) -> None:
         for spec_id in {f.spec_id for f in self.files}:
@@ -61,8 +61,8 @@ class WrittenFor:
             if metadata.sort_order_by_id(order_id or 0).fields != self.written.sort_order_by_id(order_id or 0).fields:
                 raise self._changed(metadata, f"sort order {order_id} has other fields now")
 
-    def _changed(self, metadata: TableMetadata, what: str) -> ValidationException:
-        text = f"Table {metadata.location} changed while data was written: {what}."
+    def _changed(self, metadata: TableMetadata, change: str) -> ValidationException:
+        text = f"Table {metadata.location} changed while data was written: {change}."
         return ValidationException(text, hint=_HINT, table=metadata.location)
 
 

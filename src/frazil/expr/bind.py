@@ -218,27 +218,27 @@ class _Binder:
         return literal
 
     def member(self, term: Bound, values: Sequence[Bound]) -> Bound:
-        if any(not isinstance(v, BoundLiteral) for v in values) or isinstance(term, BoundLiteral):
-            return disjunction(self.compare("eq", term, v) for v in values)
-        common, known = self._common(term, values), [v for v in values if not _is_null(v)]
-        has_null = len(known) < len(values)
+        if any(not isinstance(item, BoundLiteral) for item in values) or isinstance(term, BoundLiteral):
+            return disjunction(self.compare("eq", term, item) for item in values)
+        common, literals = self._common(term, values), [item for item in values if not _is_null(item)]
+        has_null = len(literals) < len(values)
         direct, cast_needed = [], False
         low, high = limits(term.type) if isinstance(term.type, INTEGERS) else (0, -1)
-        for v in known:
-            assert isinstance(v, BoundLiteral)
-            same = v.type == term.type == common
-            if same or (isinstance(v.value, int) and isinstance(v.type, INTEGERS) and low <= v.value <= high):
-                direct.append(v.value)  # what `rewritten` would return, but faster, since lists can be long
+        for item in literals:
+            assert isinstance(item, BoundLiteral)
+            same = item.type == term.type == common
+            if same or (isinstance(item.value, int) and isinstance(item.type, INTEGERS) and low <= item.value <= high):
+                direct.append(item.value)  # what `rewritten` would return, but faster, since lists can be long
                 continue
-            match rewritten("eq", term, self._near(term, v, common), self.zone):
+            match rewritten("eq", term, self._near(term, item, common), self.zone):
                 case Comparison(right=BoundLiteral(value=value)):
                     direct.append(value)
                 case None:
                     cast_needed = cast_needed or term.type != common
-                    direct.append(self.cast(v, common).value)  # type: ignore[attr-defined]
+                    direct.append(self.cast(item, common).value)  # type: ignore[attr-defined]
         if cast_needed:
             term = self.cast(term, common)
-            direct = [self.cast(v, common).value for v in known]  # type: ignore[attr-defined]
+            direct = [self.cast(item, common).value for item in literals]  # type: ignore[attr-defined]
         if not direct and not has_null and not values:
             return FALSE
         return Membership(term, _sorted(direct), has_null)
@@ -296,15 +296,17 @@ class _Binder:
 def resolve(schema: Schema, name: str, parts: Sequence[str], case_sensitive: bool = True) -> BoundReference:
     """Resolve a dotted name to a column, through structs only. If the parts match no path, the whole is tried as a name with dots."""
     fields, found = schema.fields, []
-    for at, part in enumerate(parts):
-        near = [f for f in fields if f.name == part] or ([] if case_sensitive else [f for f in fields if f.name.lower() == part.lower()])
-        if len(near) > 1:
-            raise ValidationError(f"Column {name!r} is ambiguous without case: {', '.join(f.name for f in near)}.")
-        if not near:
+    for index, part in enumerate(parts):
+        matching = [f for f in fields if f.name == part]
+        if not matching and not case_sensitive:
+            matching = [f for f in fields if f.name.lower() == part.lower()]
+        if len(matching) > 1:
+            raise ValidationError(f"Column {name!r} is ambiguous without case: {', '.join(f.name for f in matching)}.")
+        if not matching:
             break
-        found.append(near[0])
-        inside = near[0].field_type
-        if at + 1 < len(parts) and isinstance(inside, ListType | MapType):
+        found.append(matching[0])
+        inside = matching[0].field_type
+        if index + 1 < len(parts) and isinstance(inside, ListType | MapType):
             raise Unsupported(f"A filter cannot look inside the list or map {'.'.join(f.name for f in found)!r} ({name}).", column=name)
         fields = inside.fields if isinstance(inside, StructType) else ()
     else:
@@ -345,23 +347,23 @@ def _literal_type(term: Bound, beside: Sequence[Bound]) -> IcebergType:
 
 def conjunction(parts: Iterable[Bound]) -> Bound:
     """Join parts by AND, flattened and without TRUEs; FALSE as soon as one part is FALSE."""
-    kept: list[Bound] = []
-    for p in parts:
-        if p == FALSE:
+    conjuncts: list[Bound] = []
+    for part in parts:
+        if part == FALSE:
             return FALSE
-        kept.extend(p.parts if isinstance(p, BoundAnd) else () if p == TRUE else (p,))
-    return TRUE if not kept else kept[0] if len(kept) == 1 else BoundAnd(tuple(kept))
+        conjuncts.extend(part.parts if isinstance(part, BoundAnd) else () if part == TRUE else (part,))
+    return TRUE if not conjuncts else conjuncts[0] if len(conjuncts) == 1 else BoundAnd(tuple(conjuncts))
 
 
 def disjunction(parts: Iterable[Bound]) -> Bound:
     """Join parts by OR, flattened and without FALSEs; TRUE as soon as one part is TRUE."""
-    kept: list[Bound] = []
-    for p in parts:
-        if p == TRUE:
+    disjuncts: list[Bound] = []
+    for part in parts:
+        if part == TRUE:
             return TRUE
-        kept.extend(p.parts if isinstance(p, BoundOr) else () if p == FALSE else (p,))
-    kept = _merged(kept) if len(kept) > 1 else kept
-    return FALSE if not kept else kept[0] if len(kept) == 1 else BoundOr(tuple(kept))
+        disjuncts.extend(part.parts if isinstance(part, BoundOr) else () if part == FALSE else (part,))
+    disjuncts = _merged(disjuncts) if len(disjuncts) > 1 else disjuncts
+    return FALSE if not disjuncts else disjuncts[0] if len(disjuncts) == 1 else BoundOr(tuple(disjuncts))
 
 
 def _merged(parts: list[Bound]) -> list[Bound]:

@@ -187,9 +187,9 @@ def _scaled_moment(values: pa.Array, source: IcebergType, target: IcebergType, a
     return checked(lambda v: pc.multiply_checked(v, 1000), values, pa.int64(), target, attempt)
 
 
-def floor_divide(values: pa.Array, by: int) -> pa.Array:
+def floor_divide(values: pa.Array, divisor: int) -> pa.Array:
     """Divide an integer array, rounding down; null stays null."""
-    return over_numpy(values, lambda n: n // by)
+    return over_numpy(values, lambda n: n // divisor)
 
 
 def over_numpy(values: pa.Array, function: Callable[[Any], Any], to: pa.DataType | None = None) -> pa.Array:

@@ -64,15 +64,15 @@ def parse(text: str) -> n.Expression:
 
 class _Parser:
     def __init__(self, text: str):
-        self.text, self.tokens, self.at, self.depth = text, tokens(text), 0, 0
+        self.text, self.tokens, self.index, self.depth = text, tokens(text), 0, 0
 
     # tokens
     def peek(self, ahead: int = 0) -> Token:
-        return self.tokens[min(self.at + ahead, len(self.tokens) - 1)]
+        return self.tokens[min(self.index + ahead, len(self.tokens) - 1)]
 
     def next(self) -> Token:
         token = self.peek()
-        self.at += 1
+        self.index += 1
         return token
 
     def take(self, *words: str) -> bool:
@@ -81,20 +81,21 @@ class _Parser:
             token = self.peek(i)
             if token.kind not in ("word", "mark") or token.value != word:
                 return False
-        self.at += len(words)
+        self.index += len(words)
         return True
 
     def expect(self, word: str) -> None:
         if not self.take(word):
             raise self.error(f"expected {word.upper()}")
 
-    def error(self, what: str, token: Token | None = None, hint: str | None = None) -> ParseError:
+    def error(self, expected: str, token: Token | None = None, hint: str | None = None) -> ParseError:
         token = token or self.peek()
-        return error(self.text, token.at, f"{what}, got {token.text!r}" if token.kind != "end" else f"{what}, got the end", hint)
+        problem = f"{expected}, got {token.text!r}" if token.kind != "end" else f"{expected}, got the end"
+        return error(self.text, token.position, problem, hint)
 
-    def beyond(self, what: str, token: Token | None = None) -> ParseError:
+    def beyond(self, syntax: str, token: Token | None = None) -> ParseError:
         """Make the error for syntax that Spark SQL has and this grammar lacks."""
-        return self.error(f"{what} are not supported in filters and values without Spark", token, SPARK_CAN)
+        return self.error(f"{syntax} are not supported in filters and values without Spark", token, SPARK_CAN)
 
     # predicates
     def disjunction(self) -> n.Expression:
@@ -289,9 +290,9 @@ class _Parser:
             return n.Call("case", (n.EqualTo(*arguments), n.Literal(None), arguments[0]))
         return n.Call(name, arguments)
 
-    def arguments(self, what: str) -> list[n.Expression]:
+    def arguments(self, noun: str) -> list[n.Expression]:
         if not self.take("("):
-            raise self.error(f"expected {what} in parentheses")
+            raise self.error(f"expected {noun} in parentheses")
         self.refuse_query()
         if self.take(")"):
             return []
@@ -340,25 +341,25 @@ class _Parser:
     # constants
     def type(self) -> IcebergType:
         start = self.next()
-        text, end = start.text, start.at + len(start.text)
+        text, end = start.text, start.position + len(start.text)
         if self.peek().text in ("(", "["):
             close = ")" if self.peek().text == "(" else "]"
             while (token := self.next()).text != close:
                 if token.kind == "end":
                     raise self.error(f"expected {close!r}", token)
-            text = self.text[start.at : token.at + 1]
-            end = token.at + 1
+            text = self.text[start.position : token.position + 1]
+            end = token.position + 1
         try:
             found = parse_type(text)
         except FrazilError as e:
-            raise self.error(f"{self.text[start.at : end]!r} is not a type", start) from e
+            raise self.error(f"{self.text[start.position : end]!r} is not a type", start) from e
         if not found.is_primitive or start.value in ("tinyint", "smallint", "byte", "short", "varchar", "char"):
             raise self.beyond(f"casts to {start.text}", start)
         return found
 
-    def string(self, what: str) -> str:
+    def string(self, noun: str) -> str:
         if self.peek().kind != "string":
-            raise self.error(f"expected {what} in quotes")
+            raise self.error(f"expected {noun} in quotes")
         found = self.next().value
         while self.peek().kind == "string":  # 'a' 'b' is one text
             found += self.next().value

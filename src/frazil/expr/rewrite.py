@@ -44,8 +44,8 @@ def rewritten(op: str, column: Bound, literal: BoundLiteral, zone: str) -> Bound
         return None if number is None else Comparison(op, column, BoundLiteral(number, type_))
     if isinstance(literal.value, float) and not math.isfinite(literal.value):
         return _beside_infinity(op, column, literal.value) if isinstance(type_, INTEGERS) else None
-    at = position(type_, literal, zone)
-    return None if at is None else _discrete(op, column, at)
+    place = position(type_, literal, zone)
+    return None if place is None else _discrete(op, column, place)
 
 
 def as_uuid(text: str) -> bytes | None:
@@ -113,20 +113,20 @@ def _beside_infinity(op: str, column: Bound, value: float) -> Bound:
     return _never_null(op, column, op in ("lt", "le") if below else op in ("gt", "ge"))
 
 
-def _discrete(op: str, column: Bound, at: Fraction) -> Bound:
+def _discrete(op: str, column: Bound, literal: Fraction) -> Bound:
     """Compare whole numbers in the column's range: round the literal to one, or decide the comparison for all of them."""
     low, high = limits(column.type)
-    whole = at.denominator == 1
+    whole = literal.denominator == 1
     if op in ("eq", "nseq"):
-        if whole and low <= at <= high:
-            return Comparison(op, column, _literal(int(at), column.type))
+        if whole and low <= literal <= high:
+            return Comparison(op, column, _literal(int(literal), column.type))
         return _never_null(op, column, False)
     if op in ("lt", "ge"):
-        number = math.ceil(at)
+        number = math.ceil(literal)
         if number <= low or number > high:
             return NullOr(column, (op == "lt") == (number > high))
     else:
-        number = math.floor(at)
+        number = math.floor(literal)
         if number < low or number >= high:
             return NullOr(column, (op == "le") == (number >= high))
     return Comparison(op, column, _literal(number, column.type))

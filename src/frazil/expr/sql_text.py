@@ -171,6 +171,6 @@ def _java(text: str, value: float) -> str:
         return f"{minus}0.0"
     if -3 < point <= 7:
         padded = number.ljust(point, "0") if point > 0 else "0" * (1 - point) + number
-        at = max(point, 1)
-        return f"{minus}{padded[:at]}.{padded[at:] or '0'}"
+        whole_digits = max(point, 1)
+        return f"{minus}{padded[:whole_digits]}.{padded[whole_digits:] or '0'}"
     return f"{minus}{number[0]}.{number[1:] or '0'}E{point - 1}"

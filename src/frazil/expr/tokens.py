@@ -26,30 +26,30 @@ _ESCAPE_OR_QUOTE = re.compile(r"""\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([0-3
 @dataclass(frozen=True)
 class Token:
     """Hold one token. `kind` is word, quoted, string, hex, number, mark, other or end; `value` the content (words in lower case), `text`
-    the token as written, `at` its position."""
+    the token as written, `position` where it begins in the text."""
 
     kind: str
     value: str
     text: str
-    at: int
+    position: int
 
 
 def tokens(text: str, *, lenient: bool = False) -> list[Token]:
     """Split text into tokens, with one of kind end at the end. Raises ParseError with the position of an unknown character; `lenient`: it
     becomes a token of kind other instead."""
     found: list[Token] = []
-    at = 0
-    while at < len(text):
-        match = _TOKEN.match(text, at)
+    position = 0
+    while position < len(text):
+        match = _TOKEN.match(text, position)
         if not match:
             if lenient:
-                found.append(Token("other", text[at], text[at], at))
-                at += 1
+                found.append(Token("other", text[position], text[position], position))
+                position += 1
                 continue
-            raise error(text, at, f"cannot read {text[at : at + 20]!r}")
+            raise error(text, position, f"cannot read {text[position : position + 20]!r}")
         if (kind := match.lastgroup or "") != "blank":
             found.append(_token(match, kind))
-        at = match.end()
+        position = match.end()
     return [*found, Token("end", "", "", len(text))]
 
 
@@ -73,7 +73,7 @@ def unescaped(quoted: str) -> str:
     """Unescape a quoted string as Spark does; a doubled quote is one quote. `\\%` and `\\_` keep their backslash, for LIKE."""
     quote, body = quoted[0], quoted[1:-1]
 
-    def one(match: re.Match[str]) -> str:
+    def character(match: re.Match[str]) -> str:
         if match[1] or match[2]:
             code = int(match[1] or match[2], 16)
             return chr(code) if code < 0x110000 else match[0]
@@ -81,11 +81,17 @@ def unescaped(quoted: str) -> str:
             return chr(int(match[3], 8))
         return _ESCAPES.get(match[4], match[4])
 
-    return _ESCAPE_OR_QUOTE.sub(lambda m: quote if m[0] in ("''", '""') and m[0][0] == quote else one(m) if m[0][0] == "\\" else m[0], body)
+    def replacement(match: re.Match[str]) -> str:
+        if match[0] in ("''", '""') and match[0][0] == quote:
+            return quote
+        return character(match) if match[0][0] == "\\" else match[0]
+
+    return _ESCAPE_OR_QUOTE.sub(replacement, body)
 
 
-def error(text: str, at: int, what: str, hint: str | None = None) -> ParseError:
+def error(text: str, position: int, problem: str, hint: str | None = None) -> ParseError:
     """Make a ParseError that shows the position in the text."""
-    start = max(text.rfind("\n", 0, at) + 1, at - 60)
+    start = max(text.rfind("\n", 0, position) + 1, position - 60)
     line = text[start:].split("\n", 1)[0][:120]
-    return ParseError(f"Cannot read the filter at position {at + 1}: {what}.\n  {line}\n  {' ' * (at - start)}^", hint=hint, position=at)
+    text = f"Cannot read the filter at position {position + 1}: {problem}.\n  {line}\n  {' ' * (position - start)}^"
+    return ParseError(text, hint=hint, position=position)

@@ -134,8 +134,8 @@ def _with_equality(plan: Plan, index: DeleteIndex) -> Iterator[tuple[FileScanTas
 def _limited(task: FileScanTask, targets: frozenset[str] | None) -> FileScanTask:
     if targets is None:
         return task
-    kept = (d for d in task.delete_files if d.content == DataFileContent.POSITION_DELETES or d.file_path in targets)
-    return task.with_deletes(tuple(kept))
+    applied = (d for d in task.delete_files if d.content == DataFileContent.POSITION_DELETES or d.file_path in targets)
+    return task.with_deletes(tuple(applied))
 
 
 # Tasks ----------------------------------------------------------------------------------------------------------------------------------

@@ -111,22 +111,22 @@ def _packed(
 ) -> Iterator[tuple[int, ...]]:
     """Pack the delete files of each partition, in their order, into groups within the size and number of files that the options allow."""
     by_scope: dict[int, list[int]] = {}
-    for n in numbers:
-        if chosen or options.is_candidate(lookup.file(n).size):
-            by_scope.setdefault(int(scopes[n]), []).append(n)
+    for number in numbers:
+        if chosen or options.is_candidate(lookup.file(number).size):
+            by_scope.setdefault(int(scopes[number]), []).append(number)
     for of_partition in by_scope.values():
-        held: list[int] = []
+        group: list[int] = []
         size = 0
-        for n in of_partition:
-            more = lookup.file(n).size
-            if held and (size + more > options.group_bytes or len(held) >= options.group_files):
-                if chosen or options.is_worth_it(len(held), size):
-                    yield tuple(held)
-                held, size = [], 0
-            held.append(n)
-            size += more
-        if chosen or options.is_worth_it(len(held), size):
-            yield tuple(held)
+        for number in of_partition:
+            file_size = lookup.file(number).size
+            if group and (size + file_size > options.group_bytes or len(group) >= options.group_files):
+                if chosen or options.is_worth_it(len(group), size):
+                    yield tuple(group)
+                group, size = [], 0
+            group.append(number)
+            size += file_size
+        if chosen or options.is_worth_it(len(group), size):
+            yield tuple(group)
 
 
 def _group(numbers: Sequence[int], applied: _Applied, lookup: DeleteIndex, step: Step) -> DeleteGroup:
@@ -155,21 +155,21 @@ def _gains(group: DeleteGroup, step: Step) -> bool:
 def _joined(groups: Iterable[DeleteGroup]) -> list[DeleteGroup]:
     """Join the groups that share data files: a data file gets one vector, and its deletes go in the commit that adds the vector."""
     found: list[DeleteGroup] = []
-    at: dict[str, DeleteGroup] = {}
+    group_of: dict[str, DeleteGroup] = {}
     for group in groups:
-        shared = {id(g): g for f in group.files if (g := at.get(f.file.file_path)) is not None}
+        shared = {id(g): g for f in group.files if (g := group_of.get(f.file.file_path)) is not None}
         joined = group
         for other in shared.values():
             files = {f.file.file_path: f for g in (other, joined) for f in g.files}
             replaced = {(d.file_path, d.content_offset): d for g in (other, joined) for d in g.replaced}
             joined = DeleteGroup((*other.deletes, *joined.deletes), tuple(files[p] for p in sorted(files)), tuple(replaced.values()))
         found = [g for g in found if id(g) not in shared] + [joined]
-        at |= {f.file.file_path: joined for f in joined.files}
+        group_of |= {f.file.file_path: joined for f in joined.files}
     return found
 
 
 def _ordered(groups: list[DeleteGroup], job_order: str) -> list[DeleteGroup]:
-    what, _, direction = job_order.partition("-")
-    if what == "none":
+    measure, _, direction = job_order.partition("-")
+    if measure == "none":
         return groups
-    return sorted(groups, key=lambda g: g.bytes if what == "bytes" else len(g.deletes), reverse=direction == "desc")
+    return sorted(groups, key=lambda g: g.bytes if measure == "bytes" else len(g.deletes), reverse=direction == "desc")

@@ -147,8 +147,8 @@ def _committed(
             attempts.append(planned)
             return planned.updates
         check_gc(metadata, "expire snapshots")
-        still = replace(request, snapshot_ids=tuple(i for i in request.snapshot_ids if metadata.snapshots.by_id(i) is not None))
-        before, after, expired, updates = _changed(table, metadata, still, now_ms, clean)
+        present_request = replace(request, snapshot_ids=tuple(i for i in request.snapshot_ids if metadata.snapshots.by_id(i) is not None))
+        before, after, expired, updates = _changed(table, metadata, present_request, now_ms, clean)
         attempts.append(ExpirePlan(before, after, expired, tuple(updates)))
         return updates
 
@@ -156,17 +156,18 @@ def _committed(
     operation.stage(MetadataChange(change))
     operation.commit()
     last = attempts[-1]
-    now = table.newest().metadata
-    if not last.updates or now.table_uuid != last.before.table_uuid:
+    current = table.newest().metadata
+    if not last.updates or current.table_uuid != last.before.table_uuid:
         return replace(last, files=NO_FILES)
-    kept = set(now.snapshots.ids)
-    shared = not GC_ENABLED.of(now.properties)  # gc.enabled was set to false meanwhile: other tables may use the files
-    if shared or any(i in kept for i in last.expired.snapshot_ids):  # or somebody restored an older metadata file: nothing is certain
+    present_ids = set(current.snapshots.ids)
+    shared = not GC_ENABLED.of(current.properties)  # gc.enabled was set to false meanwhile: other tables may use the files
+    # A snapshot that is there again shows that somebody restored an older metadata file: nothing is certain then.
+    if shared or any(i in present_ids for i in last.expired.snapshot_ids):
         return replace(last, files=NO_FILES)
     if last.expired == planned.expired:
-        return replace(last, files=search.without_kept(planned.files, now))
-    again = FileSearch(table.storage)
-    return replace(last, files=again.without_kept(again.find(last.before, last.after), now))
+        return replace(last, files=search.without_kept(planned.files, current))
+    new_search = FileSearch(table.storage)
+    return replace(last, files=new_search.without_kept(new_search.find(last.before, last.after), current))
 
 
 def _delete(table: MaintainedTable, files: ExpiredFiles, threads: int, callback: ProgressCallback | None) -> frozenset[str]:

@@ -90,16 +90,16 @@ class FileSearch:
         readable = dict[str, Snapshot]()
         own = self._manifests_of_expired(before, gone, readable)
         for listed in self._lists(after, self._newest_first(after)):
-            for m in listed:
-                own.pop(self._name(m.manifest_path), None)
+            for manifest in listed:
+                own.pop(self._name(manifest.manifest_path), None)
             if not own:
                 break
-        if any(m.has_live_files for m in own.values()):
+        if any(manifest.has_live_files for manifest in own.values()):
             self._read_kept()
         contents, manifests = self._contents_of_expired(own)
         lists = {self._name(s.manifest_list) for s in after.snapshots if s.manifest_list is not None}
         found = ExpiredFiles(
-            contents, tuple((m.manifest_path, m.manifest_length) for m in manifests),
+            contents, tuple((manifest.manifest_path, manifest.manifest_length) for manifest in manifests),
             tuple(path for path in readable if self._name(path) not in lists), _statistics(before, after),
         )  # fmt: skip
         return self.without_kept(found, after)
@@ -112,11 +112,11 @@ class FileSearch:
                 pass
         if files.contents.num_rows:
             self._read_kept()
-        kept = self._kept
+        kept_manifests = self._kept
         lists = {self._name(s.manifest_list) for s in now.snapshots if s.manifest_list is not None}
         statistics = {self._name(path) for path in statistics_of(now)}
         return ExpiredFiles(
-            self._unneeded(files.contents), tuple(m for m in files.manifests if self._name(m[0]) not in kept),
+            self._unneeded(files.contents), tuple(m for m in files.manifests if self._name(m[0]) not in kept_manifests),
             tuple(path for path in files.manifest_lists if self._name(path) not in lists),
             tuple(path for path in files.statistics if self._name(path) not in statistics),
         )  # fmt: skip
@@ -188,8 +188,8 @@ class FileSearch:
         """Drop the files that a kept manifest names, of those that were read."""
         if not contents.num_rows or not len(self._needed):
             return contents
-        kept = np.concatenate([self._is_needed(chunk) for chunk in contents.column("file_path").chunks])
-        return contents.filter(from_numpy(~kept)) if kept.any() else contents
+        is_needed = np.concatenate([self._is_needed(chunk) for chunk in contents.column("file_path").chunks])
+        return contents.filter(from_numpy(~is_needed)) if is_needed.any() else contents
 
     def _is_needed(self, paths: pa.Array) -> npt.NDArray[np.bool_]:
         spelled = keys_of(paths)
@@ -233,5 +233,5 @@ def statistics_of(metadata: TableMetadata) -> list[str]:
 
 
 def _statistics(before: TableMetadata, after: TableMetadata) -> tuple[str, ...]:
-    kept = {normalise(path) for path in statistics_of(after)}
-    return tuple(path for path in dict.fromkeys(statistics_of(before)) if normalise(path) not in kept)
+    kept_paths = {normalise(path) for path in statistics_of(after)}
+    return tuple(path for path in dict.fromkeys(statistics_of(before)) if normalise(path) not in kept_paths)

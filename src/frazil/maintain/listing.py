@@ -21,7 +21,7 @@ from frazil.expr.building import column, from_numpy
 from frazil.scan.manifests import each
 from frazil.spec.metadata import TableMetadata
 from frazil.storage import FileInfo, Storage
-from frazil.storage.base import told
+from frazil.storage.base import translated_errors
 from frazil.storage.locations import join
 
 _AT_ONCE = 10_000
@@ -71,7 +71,7 @@ def list_files(
         yield from map(keep, _by_prefix(storage, directory, hides))
         return
 
-    def one(place: str) -> tuple[list[str], list[ListedFiles]]:
+    def list_directory(place: str) -> tuple[list[str], list[ListedFiles]]:
         directories: list[str] = []
         batches = _local(storage, place, hides, directories) if local else _of_store(storage, place, hides, directories)
         return directories, [kept for kept in map(keep, batches) if len(kept)]
@@ -79,7 +79,7 @@ def list_files(
     level = [directory.rstrip("/") or "/"]
     while level:
         below: list[str] = []
-        for directories, files in each(one, level, threads):
+        for directories, files in each(list_directory, level, threads):
             below += directories
             yield from files
         level = below
@@ -89,7 +89,7 @@ def _local(storage: Storage, place: str, hides: Hides, directories: list[str]) -
     """List a directory by its entries alone, and collect the directories in it; times and sizes would need a look at each file."""
     files, linked, start = list[str](), list[str](), "/" if place == "/" else f"{place}/"
     path = storage.local_path(place)
-    with told(place, "list"):
+    with translated_errors(place, "list"):
         try:
             with os.scandir(path) as entries:
                 for entry in entries:
@@ -117,10 +117,10 @@ def with_times(storage: Storage, files: ListedFiles) -> ListedFiles:
         return files
     times, sizes = np.full(len(files), 2**63 - 1, np.int64), np.zeros(len(files), np.int64)
     for begin in range(0, len(files), _AT_ONCE):
-        for at, path in enumerate(files.paths.slice(begin, _AT_ONCE).to_pylist(), begin):
+        for row, path in enumerate(files.paths.slice(begin, _AT_ONCE).to_pylist(), begin):
             with contextlib.suppress(OSError):
                 state = os.stat(storage.local_path(path) or path)
-                times[at], sizes[at] = state.st_mtime_ns // 1_000_000, state.st_size
+                times[row], sizes[row] = state.st_mtime_ns // 1_000_000, state.st_size
     return ListedFiles(files.paths, times, sizes)
 
 

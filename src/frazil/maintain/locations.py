@@ -145,13 +145,13 @@ class KnownLocations:
     def _of_paths(self, prefix: str, paths: pa.Array) -> tuple[Flags, Flags]:
         keys = text_keys(paths)
         same, other = self._lookup(prefix, keys)
-        left = np.flatnonzero(~same).tolist()
-        again = [(n, spelled) for n in left for spelled in self._other_spellings(prefix, paths[n].as_py())]
-        if again:
-            at = np.array([n for n, _ in again])
-            more, more_other = self._lookup(prefix, text_keys(column([text for _, text in again], pa.string())))
-            same[at[more]] = True
-            other[at[more_other]] = True
+        unmatched = np.flatnonzero(~same).tolist()
+        respelled = [(n, spelled) for n in unmatched for spelled in self._other_spellings(prefix, paths[n].as_py())]
+        if respelled:
+            rows = np.array([n for n, _ in respelled])
+            found, found_other = self._lookup(prefix, text_keys(column([text for _, text in respelled], pa.string())))
+            same[rows[found]] = True
+            other[rows[found_other]] = True
         return same, other
 
     def _other_spellings(self, prefix: str, path: str) -> Iterator[str]:

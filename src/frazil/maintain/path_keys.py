@@ -18,7 +18,7 @@ _AT_ONCE = 1 << 16  # texts that exist as Python objects at the same time
 
 def keys_of(paths: pa.Array) -> Keys:
     """Compute the keys of locations, in their order; the spellings of one file (`/x`, `file:/x`, `file:///x`) have the same key."""
-    parts = [text_keys(normalised(paths.slice(at, _AT_ONCE))) for at in range(0, len(paths), _AT_ONCE)]
+    parts = [text_keys(normalised(paths.slice(start, _AT_ONCE))) for start in range(0, len(paths), _AT_ONCE)]
     return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
 
@@ -31,9 +31,9 @@ def among(keys: Keys, known: Keys) -> npt.NDArray[np.bool_]:
     """Mark the keys that are among `known`, which is sorted."""
     if not len(known):
         return np.zeros(len(keys), np.bool_)
-    at = np.searchsorted(known, keys)
-    at[at == len(known)] = 0
-    found: npt.NDArray[np.bool_] = known[at] == keys
+    index = np.searchsorted(known, keys)
+    index[index == len(known)] = 0
+    found: npt.NDArray[np.bool_] = known[index] == keys
     return found
 
 

@@ -48,7 +48,7 @@ class MaintainedTable:
         """Load the newest state of the table, with the commits of other writers."""
         return self.writable.load(self.loaded.identifier or (self.metadata.location,))
 
-    def at(self, loaded: LoadedTable) -> MaintainedTable:
+    def in_state(self, loaded: LoadedTable) -> MaintainedTable:
         """Return the same table in another state."""
         return replace(self, loaded=loaded)
 

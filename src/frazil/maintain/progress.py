@@ -22,8 +22,8 @@ ProgressCallback = Callable[[int, int | None, str], object]
 class Progress:
     """Count the units of work that a procedure has done; `advance` may be called by several threads."""
 
-    def __init__(self, total: int | None, what: str, callback: ProgressCallback | None):
-        self.total, self.what, self.done = total, what, 0
+    def __init__(self, total: int | None, noun: str, callback: ProgressCallback | None):
+        self.total, self.noun, self.done = total, noun, 0
         self._callback = callback
         self._lock = threading.Lock()
         self._began = time.monotonic()
@@ -46,7 +46,7 @@ class Progress:
         if self._callback is None:
             return
         try:
-            self._callback(self.done, self.total, self.what)
+            self._callback(self.done, self.total, self.noun)
         except Exception:  # an error of a callback that only watches must not stop the procedure
             _log.warning("The progress callback failed, and is not called again", exc_info=True)
             self._callback = None
@@ -55,7 +55,7 @@ class Progress:
         self._bar = None if self._in_log else _bar()
         if self._bar is not None:
             self._bar.start()
-            self._task = self._bar.add_task(self.what, total=self.total, completed=self.done)
+            self._task = self._bar.add_task(self.noun, total=self.total, completed=self.done)
             return
         self._in_log = True
         self._due = time.monotonic() + _LOG_EVERY_SECONDS
@@ -71,16 +71,16 @@ class Progress:
                 _log.info("%s after %.1f s", self, time.monotonic() - self._began)
 
     def __str__(self) -> str:
-        return f"{self.what}: {self.done:,}" + ("" if self.total is None else f" of {self.total:,}")
+        return f"{self.noun}: {self.done:,}" + ("" if self.total is None else f" of {self.total:,}")
 
 
 @contextmanager
-def progress(total: int | None, what: str, callback: ProgressCallback | None = None) -> Iterator[Progress]:
+def progress(total: int | None, noun: str, callback: ProgressCallback | None = None) -> Iterator[Progress]:
     """Show the progress of the block: `with progress(len(files), "files deleted", callback) as shown: … shown.advance(n)`.
 
     A bar needs a terminal or a notebook, and the package rich. The callback is called at each advance, whatever is shown.
     """
-    shown = Progress(total, what, callback)
+    shown = Progress(total, noun, callback)
     try:
         yield shown
     finally:

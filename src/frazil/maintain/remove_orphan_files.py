@@ -75,9 +75,9 @@ class OrphanFilesResult(ProcedureResult):
         return len(self.orphan_file_location)
 
     def __repr__(self) -> str:
-        what = "would be deleted" if self.dry_run else "deleted"
+        fate = "would be deleted" if self.dry_run else "deleted"
         stay = f", {self.files_not_deleted:,} of them could not be" if self.files_not_deleted else ""
-        return f"OrphanFilesResult({len(self):,} orphan files {what}{stay}, {self.bytes_removed:,} bytes, {self.seconds:.2f} seconds)"
+        return f"OrphanFilesResult({len(self):,} orphan files {fate}{stay}, {self.bytes_removed:,} bytes, {self.seconds:.2f} seconds)"
 
 
 def request_of(
@@ -297,5 +297,5 @@ def listed_in(frame: Any, place: str) -> Iterator[ListedFiles]:
     for batch in chosen.to_batches(max_chunksize=10_000):
         paths = batch["file_path"].cast(pa.string())
         inside = from_numpy(below(paths))
-        at = batch["last_modified"].cast(pa.timestamp("ms", batch["last_modified"].type.tz), safe=False).cast(pa.int64())
-        yield ListedFiles(paths.filter(inside), to_numpy(at.filter(inside)).astype(np.int64))
+        modified_ms = batch["last_modified"].cast(pa.timestamp("ms", batch["last_modified"].type.tz), safe=False).cast(pa.int64())
+        yield ListedFiles(paths.filter(inside), to_numpy(modified_ms.filter(inside)).astype(np.int64))

@@ -48,8 +48,8 @@ def expired_in(metadata: TableMetadata, request: RetentionRequest, now_ms: int) 
     named = set(request.snapshot_ids)
     if not request.by_age:
         return Expired(tuple(i for i in metadata.snapshots.ids if i in named))
-    kept = _retained_snapshots(metadata, request, refs, now_ms)
-    gone = tuple(i for i in metadata.snapshots.ids if i in named or i not in kept)
+    retained = _retained_snapshots(metadata, request, refs, now_ms)
+    gone = tuple(i for i in metadata.snapshots.ids if i in named or i not in retained)
     return Expired(gone, tuple(name for name in metadata.refs if name not in refs))
 
 
@@ -61,26 +61,26 @@ def _all_refs(metadata: TableMetadata) -> dict[str, SnapshotRef]:
 def _retained_refs(metadata: TableMetadata, now_ms: int) -> dict[str, SnapshotRef]:
     """Return the refs that stay: main, and those whose snapshot is not older than their max-ref-age-ms."""
     longest = EXPIRE_MAX_REF_AGE.of(metadata.properties)
-    kept: dict[str, SnapshotRef] = {}
+    retained: dict[str, SnapshotRef] = {}
     for name, ref in _all_refs(metadata).items():
         snapshot = metadata.snapshots.by_id(ref.snapshot_id)
         age = longest if ref.max_ref_age_ms is None else ref.max_ref_age_ms
         if name == MAIN_BRANCH or (snapshot is not None and now_ms - snapshot.timestamp_ms <= age):
-            kept[name] = ref
-    return kept
+            retained[name] = ref
+    return retained
 
 
 def _check_ids(metadata: TableMetadata, ids: Collection[int], refs: dict[str, SnapshotRef]) -> None:
-    for i in ids:
-        if metadata.snapshots.by_id(i) is None:
+    for snapshot_id in ids:
+        if metadata.snapshots.by_id(snapshot_id) is None:
             raise NoSuchSnapshotError(
-                f"Cannot expire snapshot {i}: table {metadata.location} does not have it.",
-                hint="t.snapshots() lists those that are there.", table=metadata.location, snapshot_id=i,
+                f"Cannot expire snapshot {snapshot_id}: table {metadata.location} does not have it.",
+                hint="t.snapshots() lists those that are there.", table=metadata.location, snapshot_id=snapshot_id,
             )  # fmt: skip
-        if names := [name for name, ref in refs.items() if ref.snapshot_id == i]:
+        if names := [name for name, ref in refs.items() if ref.snapshot_id == snapshot_id]:
             raise ValidationException(
-                f"Cannot expire {i}. Still referenced by refs: {names}",
-                hint="Remove the branch or tag first.", table=metadata.location, snapshot_id=i,
+                f"Cannot expire {snapshot_id}. Still referenced by refs: {names}",
+                hint="Remove the branch or tag first.", table=metadata.location, snapshot_id=snapshot_id,
             )  # fmt: skip
 
 
@@ -89,27 +89,27 @@ def _retained_snapshots(metadata: TableMetadata, request: RetentionRequest, refs
     longest = EXPIRE_MAX_SNAPSHOT_AGE.of(properties)
     older_than = now_ms - longest if request.older_than_ms is None else request.older_than_ms
     fewest = EXPIRE_MIN_SNAPSHOTS.of(properties) if request.retain_last is None else request.retain_last
-    kept: set[int] = set()
+    retained: set[int] = set()
     reached: set[int] = set()
     for ref in refs.values():
-        kept.add(ref.snapshot_id)
+        retained.add(ref.snapshot_id)
         reached.add(ref.snapshot_id)
         if ref.is_branch:
             since = older_than if ref.max_snapshot_age_ms is None else now_ms - ref.max_snapshot_age_ms
-            kept |= _of_branch(metadata, ref, since, ref.min_snapshots_to_keep or fewest)
+            retained |= _of_branch(metadata, ref, since, ref.min_snapshots_to_keep or fewest)
             reached.update(_ancestor_ids(metadata, ref, reached))
-    kept.update(s.snapshot_id for s in metadata.snapshots if s.timestamp_ms >= older_than and s.snapshot_id not in reached)
-    return kept | _marked(metadata, refs, kept, now_ms - longest)
+    retained.update(s.snapshot_id for s in metadata.snapshots if s.timestamp_ms >= older_than and s.snapshot_id not in reached)
+    return retained | _marked(metadata, refs, retained, now_ms - longest)
 
 
 def _of_branch(metadata: TableMetadata, branch: SnapshotRef, since: int, fewest: int) -> set[int]:
     """Return the newest snapshots of a branch: at least `fewest`, and those up to the first that is older than `since`."""
-    kept: set[int] = set()
+    retained: set[int] = set()
     for s in metadata.ancestors(metadata.snapshots.by_id(branch.snapshot_id)):
-        if len(kept) >= fewest and s.timestamp_ms < since:
+        if len(retained) >= fewest and s.timestamp_ms < since:
             break
-        kept.add(s.snapshot_id)
-    return kept
+        retained.add(s.snapshot_id)
+    return retained
 
 
 def _ancestor_ids(metadata: TableMetadata, branch: SnapshotRef, known: set[int]) -> Iterator[int]:
@@ -120,11 +120,11 @@ def _ancestor_ids(metadata: TableMetadata, branch: SnapshotRef, known: set[int])
         yield s.snapshot_id
 
 
-def _marked(metadata: TableMetadata, refs: dict[str, SnapshotRef], kept: Collection[int], since: int) -> set[int]:
+def _marked(metadata: TableMetadata, refs: dict[str, SnapshotRef], retained: Collection[int], since: int) -> set[int]:
     """Return the newest snapshot of each stream of Java Iceberg (on Spark or Flink) that committed after `since`: its summary tells the
     stream, when it is started again, which batches are in the table already."""
     candidates = [s for s in metadata.snapshots if s.timestamp_ms >= since and any(name in s.summary for name, _ in STREAM_MARKS)]
-    if all(s.snapshot_id in kept for s in candidates):
+    if all(s.snapshot_id in retained for s in candidates):
         return set()
     wanted = {s.snapshot_id for s in candidates}
     found: set[int] = set()

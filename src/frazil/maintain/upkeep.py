@@ -62,7 +62,7 @@ class Upkeep:
         _log.info("Maintenance of %s: %s begins (%s).", table.name, task.task, why)
         try:
             with lease(table, task.task, self.options.lease_seconds):
-                current = table.at(table.newest())
+                current = table.in_state(table.newest())
                 result = self.procedures[task.task](current, branch)
                 self._ran(task.task, table, branch)
         except LeaseHeld as held:
@@ -90,11 +90,11 @@ class Upkeep:
         head = newest.metadata.branch_head(branch)
         self._counted[task] = Counted(now, None if head is None else head.snapshot_id)
 
-    def _tell(self, task: str, what: ProcedureResult | BaseException) -> None:
+    def _tell(self, task: str, outcome: ProcedureResult | BaseException) -> None:
         if self.on_task is None:
             return
         try:
-            self.on_task(task, what)
+            self.on_task(task, outcome)
         except Exception:
             _log.warning("on_task failed; the stream goes on.", exc_info=True)
 

@@ -61,8 +61,8 @@ def result_of(
     if not snapshots:
         return CommitResult(None, None, {}, {**NOTHING, **spent})
 
-    def count(key: str, of: Sequence[Snapshot] = snapshots) -> int:
-        texts = [s.summary.get(key, "0") for s in of]
+    def count(key: str, counted: Sequence[Snapshot] = snapshots) -> int:
+        texts = [s.summary.get(key, "0") for s in counted]
         return sum(int(t) for t in texts if t.isdigit())
 
     counts = {

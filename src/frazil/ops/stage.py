@@ -115,11 +115,11 @@ def change_files(changes: FileChanges, to: WriteTarget, loaded: TableMetadata) -
     InvalidInput for entries that are not data files and for a file given twice, and for Parquet files that do not fit as `add_files` does.
     """
     refuse_encryption(to.metadata)
-    for f in (*changes.added, *changes.removed):
-        if not isinstance(f, DataFile) or f.content != DataFileContent.DATA:
-            raise InvalidInput(f"{f!r} is not a data file.", table=to.metadata.location)
-    changes = replace(changes, added=tuple(replace(f, file_path=absolute(f.file_path)) for f in changes.added))
-    paths = [normalise(f.file_path) for f in changes.added]
+    for file in (*changes.added, *changes.removed):
+        if not isinstance(file, DataFile) or file.content != DataFileContent.DATA:
+            raise InvalidInput(f"{file!r} is not a data file.", table=to.metadata.location)
+    changes = replace(changes, added=tuple(replace(file, file_path=absolute(file.file_path)) for file in changes.added))
+    paths = [normalise(file.file_path) for file in changes.added]
     if len(set(paths)) != len(paths):
         raise InvalidInput("A data file is given twice.", table=to.metadata.location)
     fits = WrittenFor(to.metadata, to.known_columns, changes.added, bool(changes.removed))
@@ -132,7 +132,7 @@ def change_files(changes: FileChanges, to: WriteTarget, loaded: TableMetadata) -
             added=changes.added, removed=changes.removed, isolation="snapshot", starting_snapshot_id=start_of(loaded, to),
             **to.snapshot_fields,
         )  # fmt: skip
-    return StagedWrite((*before, action), metrics={"rows_inserted": sum(f.record_count for f in changes.added)})
+    return StagedWrite((*before, action), metrics={"rows_inserted": sum(file.record_count for file in changes.added)})
 
 
 # Written files and their actions --------------------------------------------------------------------------------------------------------

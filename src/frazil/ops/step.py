@@ -149,10 +149,10 @@ class Step:
         staged = pa.array(sorted(self.staged), pa.int64())
         groups = []
         for group in planned.groups:
-            at, ids = group.table.column_names.index("first_row_id"), group.table.column("first_row_id")
+            index, ids = group.table.column_names.index("first_row_id"), group.table.column("first_row_id")
             unsettled = pc.and_(pc.is_in(group.table.column("snapshot_id"), staged), ids.is_valid())
             masked_ids = pc.if_else(unsettled, pa.scalar(UNSETTLED, ids.type), ids)
-            groups.append(PlannedFiles(group.spec, group.table.set_column(at, "first_row_id", masked_ids), group.deletes))
+            groups.append(PlannedFiles(group.spec, group.table.set_column(index, "first_row_id", masked_ids), group.deletes))
         return replace(planned, groups=tuple(groups))
 
     def split(self, plan: Plan) -> tuple[TaskSequence, list[FileScanTask]]:

@@ -92,7 +92,7 @@ class Assignments:
     @property
     def kept(self) -> frozenset[int]:
         """Return the ids of the (top-level or nested) columns that keep their old values, which must therefore be read."""
-        return frozenset(_kept(self.schema.fields, self.nodes))
+        return frozenset(_kept_ids(self.schema.fields, self.nodes))
 
     @property
     def read(self) -> dict[int, BoundReference]:
@@ -110,17 +110,18 @@ class Assignments:
             return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None]))
         return pa.RecordBatch.from_arrays(made, schema=self._arrow)
 
-    def _made(self, f: NestedField, node: Node, batch: pa.RecordBatch) -> pa.Array:
+    def _made(self, column: NestedField, node: Node, batch: pa.RecordBatch) -> pa.Array:
         match node:
             case Keep(path=path):
                 return at_path(batch, path)
             case Default():
-                return repeated(f.field_type, f.write_default, batch.num_rows)
+                return repeated(column.field_type, column.write_default, batch.num_rows)
             case Compute():
-                return self._computed(f, node, batch)
-        assert isinstance(f.field_type, StructType)
-        inside = [_checked(m, self._made(m, n, batch), f"{f.name}.{m.name}") for m, n in zip(f.field_type.fields, node.nodes, strict=True)]
-        return pa.StructArray.from_arrays(inside, fields=list(to_arrow_type(f.field_type)))
+                return self._computed(column, node, batch)
+        assert isinstance(column.field_type, StructType)
+        members = zip(column.field_type.fields, node.nodes, strict=True)
+        inside = [_checked(m, self._made(m, n, batch), f"{column.name}.{m.name}") for m, n in members]
+        return pa.StructArray.from_arrays(inside, fields=list(to_arrow_type(column.field_type)))
 
     def _computed(self, f: NestedField, node: Compute, batch: pa.RecordBatch) -> pa.Array:
         if isinstance(node.value, BoundReference) and node.value.type == f.field_type and f.field_type.is_primitive:
@@ -171,13 +172,13 @@ def _checked(f: NestedField, values: pa.Array, name: str) -> pa.Array:
     return values
 
 
-def _kept(fields: Iterable[NestedField], nodes: Iterable[Node]) -> Iterable[int]:
+def _kept_ids(fields: Iterable[NestedField], nodes: Iterable[Node]) -> Iterable[int]:
     for f, node in zip(fields, nodes, strict=True):
         if isinstance(node, Keep):
             yield f.field_id
         elif isinstance(node, Members):
             assert isinstance(f.field_type, StructType)
-            yield from _kept(f.field_type.fields, node.nodes)
+            yield from _kept_ids(f.field_type.fields, node.nodes)
 
 
 def _computed(nodes: Iterable[Node]) -> Iterable[Compute]:
@@ -284,22 +285,22 @@ def _resolved(
         parts = name_parts(name)
         refuse_element(target, parts, sensitive)
         reference = resolve(target, name, parts, sensitive)
-        f, full = target.by_id[reference.field_id], reference.name
-        if f.field_id in found:
+        column, full = target.by_id[reference.field_id], reference.name
+        if column.field_id in found:
             raise InvalidInput(f"Column {full} is assigned more than once.", column=full)
-        names[f.field_id] = full
+        names[column.field_id] = full
         if isinstance(value, str) and value.strip().upper() == "DEFAULT":
-            if f.required and f.write_default is None:
+            if column.required and column.write_default is None:
                 raise InvalidInput(f"Column {full} is required and has no default.", column=full)
-            found[f.field_id] = Default()
+            found[column.field_id] = Default()
             continue
         bound = _bound(value, bind, full)
         if whole:
-            refuse_partial(bound.type, f.field_type, full, sensitive)
-        if isinstance(value, ByName) and (problem := problem_of(bound, f, full)) is not None:
+            refuse_partial(bound.type, column.field_type, full, sensitive)
+        if isinstance(value, ByName) and (problem := problem_of(bound, column, full)) is not None:
             problems.append(problem)
             continue
-        found[f.field_id] = Compute(_stored(value, bound, f, full, zone, sensitive), full)
+        found[column.field_id] = Compute(_stored(value, bound, column, full, zone, sensitive), full)
     if problems:
         raise mismatch(problems)
     for i, full in names.items():

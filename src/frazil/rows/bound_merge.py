@@ -163,18 +163,18 @@ def _all(sides: Sides, merge_schema: bool, *, members: bool, fills: bool) -> Ite
 def _matched(
     sides: Sides, want: Iterable[NestedField], have: Sequence[NestedField], path: tuple[str, ...], missing: list[str], members: bool
 ) -> Iterator[tuple[str, ByName]]:
-    for f in want:
-        near = [h for h in have if h.name == f.name] or [h for h in have if sides.same_name(h.name, f.name)]
-        full = (*path, f.name)
-        if len(near) > 1:
-            raise InvalidInput(f"MERGE: the source has several columns {'.'.join(full)}: {', '.join(h.name for h in near)}.")
-        if not near:
+    for field in want:
+        candidates = [h for h in have if h.name == field.name] or [h for h in have if sides.same_name(h.name, field.name)]
+        full = (*path, field.name)
+        if len(candidates) > 1:
+            raise InvalidInput(f"MERGE: the source has several columns {'.'.join(full)}: {', '.join(h.name for h in candidates)}.")
+        if not candidates:
             missing.append(".".join(full))
             continue
         inside: list[str] = []
-        here, there = f.field_type, near[0].field_type
-        if isinstance(here, StructType) and isinstance(there, StructType):
-            parts = list(_matched(sides, here.fields, there.fields, full, inside, members))
+        target_type, source_type = field.field_type, candidates[0].field_type
+        if isinstance(target_type, StructType) and isinstance(source_type, StructType):
+            parts = list(_matched(sides, target_type.fields, source_type.fields, full, inside, members))
             missing += inside
             if inside and members:  # the members that the source has, so that the others stay
                 yield from parts

@@ -17,12 +17,12 @@ def equal_rows(a: pa.Array, b: pa.Array) -> Flags:
     same: Flags = valid_a == valid_b
     if not both.any():
         return same
-    t = pa.types
-    if t.is_struct(a.type):
+    types = pa.types
+    if types.is_struct(a.type):
         for left, right in zip(a.flatten(), b.flatten(), strict=True):
             same &= ~both | equal_rows(left, right)
         return same
-    if t.is_list(a.type) or t.is_large_list(a.type) or t.is_map(a.type):
+    if types.is_list(a.type) or types.is_large_list(a.type) or types.is_map(a.type):
         return same & (~both | _equal_lists(a, b, both))
     return same & (~both | _equal_values(a, b))
 

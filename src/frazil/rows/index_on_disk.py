@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from frazil.arrow.deletes.key_set import hash_columns
 from frazil.rows.key_index import KeyIndex, Rows, buckets_of, is_exact, runs_of, usable_rows
-from frazil.storage.base import temporary
+from frazil.storage.base import temporary_files
 
 PARTS = 64
 _PAIR = np.dtype([("hash", np.uint64), ("row", np.int64)])
@@ -33,9 +33,9 @@ def index_on_disk(
 ) -> KeyIndex:
     """Build the index. `batches`: comparable keys of the source, in the order of its rows. `candidates`: a flag per row to take (None:
     all)."""
-    with temporary():
+    with temporary_files():
         folder = tempfile.mkdtemp(prefix="frazil-index-")
-    with temporary(folder):
+    with temporary_files(folder):
         return _index_in(folder, batches, null_safe, keys_at, candidates)
 
 

@@ -66,8 +66,8 @@ class KeyIndex:
         exact = is_exact([k.type for k in keys], null_safe)
         low, bitmap = _bitmap(keys[0], usable) if exact else (0, None)
 
-        def keys_at(at: Rows) -> list[pa.Array]:
-            return [k.take(pa.array(at)) for k in keys]
+        def keys_at(source_rows: Rows) -> list[pa.Array]:
+            return [k.take(pa.array(source_rows)) for k in keys]
 
         return cls(keys_at, tuple(null_safe), hashes, begins, rows, starts, shift, exact, low, bitmap)
 
@@ -78,20 +78,20 @@ class KeyIndex:
         """Yield pairs of rows with equal keys, some at a time; target rows ascend. `keys`: comparable keys of the target rows."""
         if not len(self.rows) or not len(keys[0]):
             return
-        wanted = self._likely(keys)
-        if not len(wanted):
+        likely = self._likely(keys)
+        if not len(likely):
             return
-        chosen = [k.take(pa.array(wanted)) for k in keys] if len(wanted) < len(keys[0]) else list(keys)
+        chosen = [k.take(pa.array(likely)) for k in keys] if len(likely) < len(keys[0]) else list(keys)
         places, runs = self._runs(hash_columns(chosen))
         counts = (self.begins[runs + 1] - self.begins[runs]).astype(np.int64, copy=False)
-        for some in _portions(counts):
-            at, source = expanded(places[some], self.begins[runs[some]], counts[some])
-            source = self.rows[source].astype(np.int64, copy=False)
+        for portion in _portions(counts):
+            target_rows, source_rows = expanded(places[portion], self.begins[runs[portion]], counts[portion])
+            source_rows = self.rows[source_rows].astype(np.int64, copy=False)
             if not self.exact:
-                same = rows_equal(chosen, at, self.keys_at(source), np.arange(len(source)))
-                at, source = at[same], source[same]
-            if len(at):
-                yield wanted[at], source
+                same = rows_equal(chosen, target_rows, self.keys_at(source_rows), np.arange(len(source_rows)))
+                target_rows, source_rows = target_rows[same], source_rows[same]
+            if len(target_rows):
+                yield likely[target_rows], source_rows
 
     def _likely(self, keys: Sequence[pa.Array]) -> Rows:
         """Return the target rows that may have a match."""
@@ -109,15 +109,15 @@ class KeyIndex:
     def _runs(self, wanted: npt.NDArray[np.uint64]) -> Pairs:
         """Return the rows whose hash occurs in the index, and the run of each."""
         bucket = (wanted >> np.uint64(self.shift)).astype(np.int64)
-        at, end = self.starts[bucket].astype(np.int64), self.starts[bucket + 1]
+        place, end = self.starts[bucket].astype(np.int64), self.starts[bucket + 1]
         run = np.full(len(wanted), -1, np.int64)
-        left = np.flatnonzero(at < end)
-        while len(left):  # few rounds: a bucket holds few hashes, since these are distinct
-            hit = self.hashes[at[left]] == wanted[left]
-            run[left[hit]] = at[left[hit]]
-            left = left[~hit]
-            at[left] += 1
-            left = left[at[left] < end[left]]
+        unsettled = np.flatnonzero(place < end)
+        while len(unsettled):  # few rounds: a bucket holds few hashes, since these are distinct
+            is_equal = self.hashes[place[unsettled]] == wanted[unsettled]
+            run[unsettled[is_equal]] = place[unsettled[is_equal]]
+            unsettled = unsettled[~is_equal]
+            place[unsettled] += 1
+            unsettled = unsettled[place[unsettled] < end[unsettled]]
         found = np.flatnonzero(run >= 0)
         return found, run[found]
 

@@ -180,32 +180,33 @@ class MergeDecider:
     def _acts(self, target: pa.RecordBatch) -> Acts:
         merge = self.merge
         parts: list[Acts] = []
-        seen = np.zeros(target.num_rows, bool)
+        has_match = np.zeros(target.num_rows, bool)
         if merge.matched or merge.by_source or self.wants_matched:
-            for at, source in self.pairing.pairs(target):
-                seen[at] = True
+            for target_rows, source_rows in self.pairing.pairs(target):
+                has_match[target_rows] = True
                 if self.wants_matched:
-                    self.matched[source] = True
+                    self.matched[source_rows] = True
                 if merge.matched:
-                    parts.append(self._picked(target, at, source))
+                    parts.append(self._picked(target, target_rows, source_rows))
                     if len(parts) > 1:
                         parts = [self._one_each(target, _together(parts))]
         acts = self._one_each(target, _together(parts)) if parts else Acts(NO_ROWS, NO_ROWS, NO_ROWS)
         if not merge.by_source:
             return acts
-        return _together([acts, self._by_source(target, np.flatnonzero(~seen))])
+        return _together([acts, self._by_source(target, np.flatnonzero(~has_match))])
 
-    def _picked(self, target: pa.RecordBatch, at: Rows, source: Rows) -> Acts:
+    def _picked(self, target: pa.RecordBatch, target_rows: Rows, source_rows: Rows) -> Acts:
         """Choose for each pair the first matched clause whose condition is TRUE; pairs without such a clause are left out."""
-        left = np.arange(len(at))
+        undecided = np.arange(len(target_rows))
         parts: list[Acts] = []
         for number, clause in enumerate(self.merge.matched):
-            hit = left
-            if clause.condition != TRUE and len(left):
+            chosen = undecided
+            if clause.condition != TRUE and len(undecided):
                 names = self.merge.names_of_source([clause.condition])
-                hit = left[rows_where(clause.condition, self.pairing.pair(target, at[left], source[left], names))]
-            parts.append(Acts(at[hit], source[hit], np.full(len(hit), number)))
-            left = np.setdiff1d(left, hit, assume_unique=True)
+                pairs = self.pairing.pair(target, target_rows[undecided], source_rows[undecided], names)
+                chosen = undecided[rows_where(clause.condition, pairs)]
+            parts.append(Acts(target_rows[chosen], source_rows[chosen], np.full(len(chosen), number)))
+            undecided = np.setdiff1d(undecided, chosen, assume_unique=True)
         return _together(parts)
 
     def _one_each(self, target: pa.RecordBatch, acts: Acts) -> Acts:
@@ -281,8 +282,8 @@ class MergeDecider:
             both = beside(target, source, self.merge.sides.source_alias)
         new = clause.assignments.apply(both)
         if self.merge.changed_only and matched:
-            kept = np.flatnonzero(~_same(new, target.column(0)))
-            new, rows = new.take(pa.array(kept)), rows.take(pa.array(kept))
+            changed = np.flatnonzero(~_same(new, target.column(0)))
+            new, rows = new.take(pa.array(changed)), rows.take(pa.array(changed))
         places = rows.column(rows.num_columns - 1)
         found.add(places.to_numpy(), updated=rows.num_rows)
         self.counts.count(matched, True, rows.num_rows)

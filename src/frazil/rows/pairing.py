@@ -115,28 +115,28 @@ class Pairing:
         if on.never or not target.num_rows or not self.source.num_rows:
             return
         rows = rows_where(on.of_target, target)
-        for at, source in self._met(target, rows):
+        for target_rows, source_rows in self._pairs_by_keys(target, rows):
             if on.rest != TRUE:
-                matched = rows_where(on.rest, self.pair(target, at, source, self.merge.names_of_source([on.rest])))
-                at, source = at[matched], source[matched]
-            if len(at):
-                yield at, source
+                matched = rows_where(on.rest, self.pair(target, target_rows, source_rows, self.merge.names_of_source([on.rest])))
+                target_rows, source_rows = target_rows[matched], source_rows[matched]
+            if len(target_rows):
+                yield target_rows, source_rows
 
-    def _met(self, target: pa.RecordBatch, rows: Rows) -> Iterator[Pairs]:
+    def _pairs_by_keys(self, target: pa.RecordBatch, rows: Rows) -> Iterator[Pairs]:
         on = self.merge.on
         if not on.keys:
             candidates = self.candidates
-            for at, source in every_pair(rows, self.source.num_rows if candidates is None else len(candidates)):
-                yield at, source if candidates is None else candidates[source]
+            for target_rows, source_rows in every_pair(rows, self.source.num_rows if candidates is None else len(candidates)):
+                yield target_rows, source_rows if candidates is None else candidates[source_rows]
             return
-        some = target if len(rows) == target.num_rows else target.take(pa.array(rows))
-        for at, source in self.index.pairs(key_values([k.target for k in on.keys], some)):
-            yield (at if some is target else rows[at]), source
+        tested = target if len(rows) == target.num_rows else target.take(pa.array(rows))
+        for target_rows, source_rows in self.index.pairs(key_values([k.target for k in on.keys], tested)):
+            yield (target_rows if tested is target else rows[target_rows]), source_rows
 
-    def pair(self, target: pa.RecordBatch, at: Rows, source: Rows, names: Sequence[str]) -> pa.RecordBatch:
+    def pair(self, target: pa.RecordBatch, target_rows: Rows, source_rows: Rows, names: Sequence[str]) -> pa.RecordBatch:
         """Join paired rows into one batch: the target's columns, and these columns of the source."""
-        there = self.source.take(source, names)
-        return beside(target.take(pa.array(at)), there, self.merge.sides.source_alias)
+        source_columns = self.source.take(source_rows, names)
+        return beside(target.take(pa.array(target_rows)), source_columns, self.merge.sides.source_alias)
 
 
 def beside(target: pa.RecordBatch, source: pa.RecordBatch, alias: str) -> pa.RecordBatch:

@@ -32,10 +32,10 @@ def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     if batch.schema.equals(schema):
         return batch
     columns = []
-    for f in schema:
-        at = batch.schema.get_field_index(f.name)
-        found = pa.nulls(batch.num_rows, f.type) if at < 0 else batch.column(at)
-        columns.append(found if found.type == f.type else found.cast(f.type))
+    for field in schema:
+        index = batch.schema.get_field_index(field.name)
+        found = pa.nulls(batch.num_rows, field.type) if index < 0 else batch.column(index)
+        columns.append(found if found.type == field.type else found.cast(field.type))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -48,30 +48,30 @@ def rewritten(
     if not found:
         yield from new.rest()
         return
-    known = found.positions if new.ended else np.zeros(0, np.int64)
-    wanted = replace(context, projection=Schema(*context.projection.fields, HIDDEN_POS))
-    for batch in rows_without(task, known, wanted):
+    positions = found.positions if new.ended else np.zeros(0, np.int64)
+    with_positions = replace(context, projection=Schema(*context.projection.fields, HIDDEN_POS))
+    for batch in rows_without(task, positions, with_positions):
         places: Numbers = batch.column(batch.num_columns - 1).to_numpy()
         rows, end = pa.RecordBatch.from_arrays(batch.columns[:-1], schema=schema), int(places[-1]) + 1
-        kept = None
-        if not new.ended or not len(known):
+        staying = None
+        if not new.ended or not len(positions):
             yield from new.until(end)
             gone = found.between(int(places[0]), end)
             if len(gone):
-                kept = ~np.isin(places, gone, assume_unique=True)
-        piece = _together(rows, places, kept, new.before(end))
+                staying = ~np.isin(places, gone, assume_unique=True)
+        piece = _together(rows, places, staying, new.before(end))
         if piece[0].num_rows:
             yield piece
     yield from new.rest()
 
 
-def _together(rows: pa.RecordBatch, places: Numbers, kept: Any, new: list[tuple[pa.RecordBatch, Numbers]]) -> Piece:
-    """Merge kept rows (`kept` None: all) and new rows by their positions; every row is copied once."""
+def _together(rows: pa.RecordBatch, places: Numbers, is_kept: Any, new: list[tuple[pa.RecordBatch, Numbers]]) -> Piece:
+    """Merge kept rows (`is_kept` None: all) and new rows by their positions; every row is copied once."""
     if not new:
-        found = rows if kept is None else rows.filter(pa.array(kept))
+        found = rows if is_kept is None else rows.filter(pa.array(is_kept))
         return found, found.num_rows
     new_places = np.concatenate([p for _, p in new])
-    staying = np.arange(rows.num_rows) if kept is None else np.flatnonzero(kept)
+    staying = np.arange(rows.num_rows) if is_kept is None else np.flatnonzero(is_kept)
     indices = np.concatenate([staying, rows.num_rows + np.arange(len(new_places))])
     order = np.argsort(np.concatenate([places[staying], new_places]), kind="stable")
     return pa.concat_batches([rows, *(b for b, _ in new)]).take(pa.array(indices[order])), len(staying)
@@ -96,11 +96,11 @@ class _NewRows:
             if batch is None:
                 self.ended = True
             elif batch.num_rows:
-                at = batch.schema.get_field_index(POS)
-                if at < 0:
+                index = batch.schema.get_field_index(POS)
+                if index < 0:
                     yield fitted(batch, self._schema), 0
                 else:
-                    self._waiting.append((fitted(batch, self._schema), batch.column(at).to_numpy()))
+                    self._waiting.append((fitted(batch, self._schema), batch.column(index).to_numpy()))
 
     def before(self, end: int) -> list[tuple[pa.RecordBatch, Numbers]]:
         """Take the waiting rows whose position is before `end`."""

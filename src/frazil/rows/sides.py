@@ -79,28 +79,29 @@ class Sides:
         found = {i in self.of_source for i in references(bound)}
         return None if not found else Side.BOTH if len(found) == 2 else Side.SOURCE if True in found else Side.TARGET
 
-    def _placed(self, r: Reference, side: Side) -> Reference:
-        first = r.parts[0]
+    def _placed(self, reference: Reference, side: Side) -> Reference:
+        first = reference.parts[0]
         for alias, named in ((self.target_alias, Side.TARGET), (self.source_alias, Side.SOURCE)):
-            if len(r.parts) > 1 and self.same_name(first, alias):
+            if len(reference.parts) > 1 and self.same_name(first, alias):
                 if side not in (named, Side.BOTH):
-                    raise InvalidInput(f"{r} cannot be used here: this clause is for rows that have no {named.value} row.", column=str(r))
-                return Reference(".".join((alias, *r.parts[1:])), (alias, *r.parts[1:]))
-        alias = self.target_alias if self._owner(r, side) is Side.TARGET else self.source_alias
-        return Reference(f"{alias}.{r.name}", (alias, *r.parts))
+                    text = f"{reference} cannot be used here: this clause is for rows that have no {named.value} row."
+                    raise InvalidInput(text, column=str(reference))
+                return Reference(".".join((alias, *reference.parts[1:])), (alias, *reference.parts[1:]))
+        alias = self.target_alias if self._owner(reference, side) is Side.TARGET else self.source_alias
+        return Reference(f"{alias}.{reference.name}", (alias, *reference.parts))
 
-    def _owner(self, r: Reference, side: Side) -> Side:
+    def _owner(self, reference: Reference, side: Side) -> Side:
         schemas = ((Side.TARGET, self.target), (Side.SOURCE, self.source))
-        there = [s for s, schema in schemas if side in (s, Side.BOTH) and self._has(schema, r)]
-        if len(there) == 2:
+        owners = [s for s, schema in schemas if side in (s, Side.BOTH) and self._has(schema, reference)]
+        if len(owners) == 2:
             raise InvalidInput(
-                f"Column {r} is in both the target and the source of the MERGE.",
-                hint=f"Write {self.target_alias}.{r} or {self.source_alias}.{r}.", column=str(r),
+                f"Column {reference} is in both the target and the source of the MERGE.",
+                hint=f"Write {self.target_alias}.{reference} or {self.source_alias}.{reference}.", column=str(reference),
             )  # fmt: skip
-        if not there:
+        if not owners:
             known = [f"{a}.{n}" for a, s in ((self.target_alias, self.target), (self.source_alias, self.source)) for n in s.column_names]
-            raise no_column(str(r), known)
-        return there[0]
+            raise no_column(str(reference), known)
+        return owners[0]
 
     def _has(self, schema: Schema, r: Reference) -> bool:
         return any(self.same_name(f.name, r.parts[0]) for f in schema.fields) or any(self.same_name(n, r.name) for n in schema.column_names)

@@ -26,7 +26,7 @@ from frazil.arrow.write.conform import conform
 from frazil.rows.key_index import Rows
 from frazil.spec.schema import Schema
 from frazil.storage import Storage
-from frazil.storage.base import temporary, told
+from frazil.storage.base import temporary_files, translated_errors
 
 MEMORY = 256 * 1024 * 1024  # a source of more bytes than this is not held in memory
 BATCH_ROWS = 1 << 17
@@ -155,14 +155,14 @@ def _mapped(files: SourceFiles) -> pa.Table:
                 folder = folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="frazil-source-", ignore_cleanup_errors=True))
                 path = os.path.join(folder, str(number))
                 _copy(files.storage, location, path)
-            with told(location, "read"):
+            with translated_errors(location, "read"):
                 tables.append(pa.ipc.open_file(pa.memory_map(path)).read_all())  # stays readable when the file's name is gone
     rows = conform(pa.concat_tables(tables), from_arrow_schema(tables[0].schema))
     return pa.Table.from_batches(list(rows), schema=rows.schema)
 
 
 def _copy(storage: Storage, location: str, path: str) -> None:
-    with told(location, "read"), storage.open_input(location) as remote, temporary(path), open(path, "wb") as local:
+    with translated_errors(location, "read"), storage.open_input(location) as remote, temporary_files(path), open(path, "wb") as local:
         while chunk := remote.read(1 << 20):
             local.write(chunk)
 
@@ -211,25 +211,25 @@ def signed(schema: pa.Schema) -> pa.Schema:
 
 
 def _signed(type_: pa.DataType) -> pa.DataType:
-    def of(f: pa.Field) -> pa.Field:
+    def signed_field(f: pa.Field) -> pa.Field:
         return f.with_type(_signed(f.type))
 
-    t = pa.types
-    if t.is_uint64(type_):
+    types = pa.types
+    if types.is_uint64(type_):
         return pa.int64()
-    if t.is_struct(type_):
-        return pa.struct([of(f) for f in type_])
-    if t.is_list(type_):
-        return pa.list_(of(type_.value_field))
-    if t.is_large_list(type_):
-        return pa.large_list(of(type_.value_field))
-    if t.is_fixed_size_list(type_):
-        return pa.list_(of(type_.value_field), type_.list_size)
-    return pa.map_(of(type_.key_field), of(type_.item_field)) if t.is_map(type_) else type_
+    if types.is_struct(type_):
+        return pa.struct([signed_field(f) for f in type_])
+    if types.is_list(type_):
+        return pa.list_(signed_field(type_.value_field))
+    if types.is_large_list(type_):
+        return pa.large_list(signed_field(type_.value_field))
+    if types.is_fixed_size_list(type_):
+        return pa.list_(signed_field(type_.value_field), type_.list_size)
+    return pa.map_(signed_field(type_.key_field), signed_field(type_.item_field)) if types.is_map(type_) else type_
 
 
 def _spilled(held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch], schema: pa.Schema, folder: str | None) -> StagedSource:
-    with temporary(folder):
+    with temporary_files(folder):
         path = tempfile.mkdtemp(prefix="frazil-source-", dir=folder)
 
     def remove() -> None:
@@ -237,12 +237,12 @@ def _spilled(held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch], schema:
 
     try:
         name = os.path.join(path, "rows.arrow")
-        with temporary(name), pa.OSFile(name, "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+        with temporary_files(name), pa.OSFile(name, "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
             while held:
                 writer.write_batch(held.pop(0))
             for batch in _of_callers(rest):
                 writer.write_batch(batch)
-        with temporary(name):
+        with temporary_files(name):
             table = pa.ipc.open_file(pa.memory_map(name)).read_all()
     except _OfTheFrame as error:
         remove()

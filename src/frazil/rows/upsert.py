@@ -56,8 +56,8 @@ def refuse_without_key(source: Schema, names: Sequence[str], case_sensitive: boo
     missing = [n for n in names if source.get_field(n, case_sensitive) is None]
     if missing:
         have = listed(f.name for f in source.fields)
-        told = f"upsert: the frame has no column {missing[0]}, which is in the key ({', '.join(names)}); it has: {have}."
-        raise SchemaMismatch(told, hint="Add it to the frame, or join by columns that it has: t.upsert(frame, join_cols=[…]).")
+        text = f"upsert: the frame has no column {missing[0]}, which is in the key ({', '.join(names)}); it has: {have}."
+        raise SchemaMismatch(text, hint="Add it to the frame, or join by columns that it has: t.upsert(frame, join_cols=[…]).")
 
 
 def refuse_duplicates(pairing: Pairing, names: Sequence[str]) -> None:

@@ -144,8 +144,8 @@ def _joined_as_signed(entries: pa.Table, snapshots: Snapshots | None) -> np.ndar
     """
     wrong = np.ones(entries.num_rows, dtype=bool)
     if "split_offsets" in entries.column_names:
-        one = pc.equal(pc.list_value_length(entries.column("split_offsets")), scalar(1, pa.int32()))
-        wrong = ~np.asarray(one.fill_null(scalar(False, pa.bool_())).to_numpy())
+        one_row_group = pc.equal(pc.list_value_length(entries.column("split_offsets")), scalar(1, pa.int32()))
+        wrong = ~np.asarray(one_row_group.fill_null(scalar(False, pa.bool_())).to_numpy())
     if snapshots is None or "snapshot_id" not in entries.column_names or not wrong.any():
         return wrong
     added_by = entries.column("snapshot_id").filter(from_numpy(wrong))

@@ -120,18 +120,19 @@ def update_columns(schema: Schema, net: bool, names: Sequence[str] | None, compu
     if net:
         raise InvalidInput("Cannot compute update images of net changes: give net or identifier_columns, not both.")
     if names is None:
-        names = [schema.find_column_name(i) or "" for i in schema.identifier_field_ids]
+        names = [schema.find_column_name(field_id) or "" for field_id in schema.identifier_field_ids]
     if not names:
         raise InvalidInput(
             "Cannot compute the update images because identifier columns are not set.",
             hint="Pass identifier_columns=[…], or set the table's identifier fields.",
         )
-    found = [schema.find_field(n, case_sensitive).field_id for n in names]
-    for name, i in zip(names, found, strict=True):
-        around = (schema.by_id[p].field_type for p in schema.parents[i])
-        if not schema.by_id[i].field_type.is_primitive or not all(isinstance(t, StructType) for t in around):
-            raise InvalidInput(f"Identifier column {name} must be a primitive outside lists and maps, not {schema.by_id[i].field_type}.")
-    return tuple(dict.fromkeys(found))
+    field_ids = [schema.find_field(n, case_sensitive).field_id for n in names]
+    for name, field_id in zip(names, field_ids, strict=True):
+        around = (schema.by_id[p].field_type for p in schema.parents[field_id])
+        if not schema.by_id[field_id].field_type.is_primitive or not all(isinstance(t, StructType) for t in around):
+            found = schema.by_id[field_id].field_type
+            raise InvalidInput(f"Identifier column {name} must be a primitive outside lists and maps, not {found}.")
+    return tuple(dict.fromkeys(field_ids))
 
 
 def split_filter(
@@ -209,7 +210,8 @@ class _Side:
     manifests: tuple[ManifestFile, ...]
     choose: EntryChoice = live
 
-    def of(self, data: bool) -> list[ManifestFile]:
+    def manifests_listing(self, *, data: bool) -> list[ManifestFile]:
+        """Return the manifests of data files, or those of delete files."""
         return [m for m in self.manifests if is_data(m) == data]
 
 
@@ -237,13 +239,14 @@ def _before_entries(entries: pa.Table, *, snapshot_id: int) -> pa.Table:
 
 def _changes_of(planning: _Planning, snapshot: Snapshot, ordinal: int) -> tuple[tuple[ChangeTask, ...], set[int]]:
     before, after, parent_expired = _sides(planning, snapshot)
-    with_stats = bool(before.of(False) or after.of(False))  # equality deletes are matched by statistics
+    # Equality deletes are matched by statistics.
+    with_stats = bool(before.manifests_listing(data=False) or after.manifests_listing(data=False))
     columns = ALL_COLUMNS if with_stats else (*PLAN_COLUMNS, *STATISTICS) if references(planning.bound) else PLAN_COLUMNS
     only_before, only_after = _files_of_one_side(planning, before, after, True, columns)
     removed, added = (planning.files(side.manifests, side.only, with_stats) if len(side.keys) else () for side in (only_before, only_after))
     staying = _touched(planning, before, after, only_after.keys)
-    deletes_before = planning.deletes(before.of(False), before.choose) if removed or staying else None
-    deletes_after = planning.deletes(after.of(False), after.choose) if added or staying else None
+    deletes_before = planning.deletes(before.manifests_listing(data=False), before.choose) if removed or staying else None
+    deletes_after = planning.deletes(after.manifests_listing(data=False), after.choose) if added or staying else None
     if parent_expired:
         _refuse_gone(planning, snapshot, removed)
     number = (ordinal, snapshot.snapshot_id)
@@ -274,8 +277,8 @@ def _tasks(
 
 def _without_statistics(group: PlannedFiles) -> PlannedFiles:
     """Drop the column statistics: they were read to match equality deletes, and would only make tasks larger that are sent to workers."""
-    kept = [c for c in group.table.column_names if c in PLAN_COLUMNS or c.startswith("_")]
-    return PlannedFiles(group.spec, group.table.select(kept), group.deletes)
+    columns = [c for c in group.table.column_names if c in PLAN_COLUMNS or c.startswith("_")]
+    return PlannedFiles(group.spec, group.table.select(columns), group.deletes)
 
 
 def _equality_ids(entries: DeleteEntries) -> set[int]:
@@ -299,7 +302,7 @@ def _files_of_one_side(
     planning: _Planning, before: _Side, after: _Side, data: bool, columns: tuple[str, ...]
 ) -> tuple[_OneSided, _OneSided]:
     """Return the files that only the first side has, and those that only the second has. Manifests that both list are not read."""
-    old, new = before.of(data), after.of(data)
+    old, new = before.manifests_listing(data=data), after.manifests_listing(data=data)
     if before.choose is live:  # then a manifest that both sides list holds the same files for both
         shared = {m.manifest_path for m in old} & {m.manifest_path for m in new}
         old, new = ([m for m in manifests if m.manifest_path not in shared] for manifests in (old, new))
@@ -331,19 +334,20 @@ def _only(entries: pa.Table, *, choose: EntryChoice, keys: pa.Array, with_offset
 def _touched(planning: _Planning, before: _Side, after: _Side, added: pa.Array) -> tuple[PlannedFiles, ...]:
     """Plan the data files of both sides to which delete files apply that only one side has. `added`: keys of files only `after` has."""
     columns = (*PLAN_COLUMNS, *DELETE, *STATISTICS)
-    changed = [one for one in _files_of_one_side(planning, before, after, False, columns) if len(one.keys)]
-    if not changed:
+    changed_sides = [changes for changes in _files_of_one_side(planning, before, after, False, columns) if len(changes.keys)]
+    if not changed_sides:
         return ()
-    staying = planning.files(after.of(True), partial(_only, choose=after.choose, keys=added, with_offset=False, invert=True), True)
+    not_added = partial(_only, choose=after.choose, keys=added, with_offset=False, invert=True)
+    staying = planning.files(after.manifests_listing(data=True), not_added, True)
     if not staying:
         return ()
     touched: list[Any] = [None] * len(staying)  # one mask per group of files
-    for side in changed:
+    for side in changed_sides:
         entries = planning.deletes(side.manifests, side.only)
         if entries is None:
             continue
-        for n, group in enumerate(attach(planning.metadata, staying, entries)[0]):
-            touched[n] = group.has_deletes if touched[n] is None else touched[n] | group.has_deletes
+        for number, group in enumerate(attach(planning.metadata, staying, entries)[0]):
+            touched[number] = group.has_deletes if touched[number] is None else touched[number] | group.has_deletes
     chosen = [g.chosen(pa.array(mask)) for g, mask in zip(staying, touched, strict=True) if mask is not None]
     return tuple(PlannedFiles(g.spec, g.table.drop_columns([c for c in (DELETES,) if c in g.table.column_names])) for g in chosen if len(g))
 

@@ -42,5 +42,5 @@ def project(metadata: TableMetadata, schema: Schema, names: Iterable[str], case_
 
 
 def _kept(schema: Schema, columns: tuple[NestedField, ...]) -> tuple[int, ...]:
-    kept = {f.field_id for f in columns}
-    return tuple(i for i in schema.identifier_field_ids if i in kept)
+    field_ids = {f.field_id for f in columns}
+    return tuple(i for i in schema.identifier_field_ids if i in field_ids)

@@ -99,8 +99,8 @@ def _delete_weights(group: PlannedFiles) -> Iterator[tuple[int, int]]:
     numbers = group.delete_numbers
     if group.deletes is None or not (numbers >= 0).any():
         return iter(())
-    bytes_, counts = (np.where(numbers >= 0, of[numbers], 0).tolist() for of in (group.deletes.sizes, group.deletes.counts))
-    return iter(zip(bytes_, counts, strict=True))
+    sizes, counts = (np.where(numbers >= 0, values[numbers], 0).tolist() for values in (group.deletes.sizes, group.deletes.counts))
+    return iter(zip(sizes, counts, strict=True))
 
 
 def _cuts(length: int, file_format: str, offsets: Sequence[int] | None, split_size: int) -> Iterable[tuple[int, int]]:

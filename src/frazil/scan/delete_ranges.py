@@ -103,9 +103,9 @@ class Pruner:
     def __call__(self, data: Any, deletes: Numbers) -> Flags:
         keep = np.ones(len(deletes), bool)
         for about, test in self.tests:
-            at = np.flatnonzero(keep & about[deletes])
-            for begin in range(0, len(at), _CHUNK):
-                part = at[begin : begin + _CHUNK]
+            tested = np.flatnonzero(keep & about[deletes])
+            for start in range(0, len(tested), _CHUNK):
+                part = tested[start : start + _CHUNK]
                 keep[part] = test(data[part], deletes[part])
         return keep
 

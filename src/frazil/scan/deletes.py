@@ -149,10 +149,10 @@ class DeleteIndex:
         unknown."""
         alone = np.flatnonzero((self.counts == 1) & (self.equality_counts == 0))
         first = self._spans[alone]
-        at = first[:, :, 0][first[:, :, 1] > first[:, :, 0]]
+        vector_places = first[:, :, 0][first[:, :, 1] > first[:, :, 0]]
         found = np.full(len(self.counts), -1, np.int64)
-        vectors = self._entries.is_vector[self._order[at]]
-        found[alone[vectors]] = self._entries.numbers("record_count")[self._order[at]][vectors]
+        vectors = self._entries.is_vector[self._order[vector_places]]
+        found[alone[vectors]] = self._entries.numbers("record_count")[self._order[vector_places]][vectors]
         return found
 
     @cached_property

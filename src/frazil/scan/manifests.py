@@ -78,9 +78,9 @@ def _refuse_torn(found: tuple[ManifestFile, ...], snapshot: Snapshot) -> None:
         raise CorruptData(text, file=snapshot.manifest_list, snapshot_id=snapshot.snapshot_id)
 
 
-def _encrypted(metadata: TableMetadata, snapshot: Snapshot, what: str, file: str | None) -> Unsupported:
+def _encrypted(metadata: TableMetadata, snapshot: Snapshot, noun: str, file: str | None) -> Unsupported:
     return Unsupported(
-        f"Table {metadata.location} is encrypted ({what} {file}); encrypted tables are not supported.",
+        f"Table {metadata.location} is encrypted ({noun} {file}); encrypted tables are not supported.",
         table=metadata.location, snapshot_id=snapshot.snapshot_id, file=file,
     )  # fmt: skip
 

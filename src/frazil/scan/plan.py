@@ -240,7 +240,7 @@ def may_match(manifests: Sequence[ManifestFile], metadata: TableMetadata, bound:
         rows = np.flatnonzero(specs == spec_id)
         spec = metadata.spec_by_id(int(spec_id))
         keep[rows] = manifest_outcomes([alive[i] for i in rows], bound, schema, spec) & 1 != 0
-    return [m for m, kept in zip(alive, keep, strict=True) if kept]
+    return [m for m, may in zip(alive, keep, strict=True) if may]
 
 
 def plan_manifests(
@@ -306,7 +306,7 @@ class BoundsFirst:
     def worth_it(self) -> bool:
         return self._on and self._kept * _MANY_MANIFESTS <= self._read
 
-    def told(self, read: int, kept: int) -> None:
+    def count(self, read: int, kept: int) -> None:
         self._read, self._kept = self._read + read, self._kept + kept
 
 
@@ -331,7 +331,7 @@ def _read(
     if first.worth_it and not together:
         tables = [entries(m, read_manifest(storage, m, PRUNED_BY)) for m in pack]
         keeping, by_partition, by_statistics = _excluded(tables, bound, schema, spec, metadata.snapshots)
-        first.told(len(pack), len(keeping))
+        first.count(len(pack), len(keeping))
         found.append((spec.spec_id, pa.table({}), by_partition, by_statistics))
         pack = [pack[n] for n in keeping]
     wanted = ALL_COLUMNS if options.with_stats else (*PLAN_COLUMNS, *STATISTICS) if references(bound) else PLAN_COLUMNS
@@ -339,16 +339,16 @@ def _read(
     if together:
         tables = [entries(m, read_manifest(storage, m, wanted)) for m in pack]
         for _, alike in itertools.groupby(tables, lambda t: t.schema):
-            kept, by_partition, by_statistics = prune(pa.concat_tables(alike).combine_chunks())
-            found.append((spec.spec_id, kept if options.with_stats else _result_of(kept), by_partition, by_statistics))
+            left, by_partition, by_statistics = prune(pa.concat_tables(alike).combine_chunks())
+            found.append((spec.spec_id, left if options.with_stats else _result_of(left), by_partition, by_statistics))
         return found
     for manifest in pack:
         in_two = not options.with_stats and not first.worth_it and bool(references(bound))
         pruned = prune_by_bounds_first(storage, manifest, partial(entries, manifest), prune) if in_two else None
-        kept, by_partition, by_statistics = pruned or prune(entries(manifest, read_manifest(storage, manifest, wanted)))
+        left, by_partition, by_statistics = pruned or prune(entries(manifest, read_manifest(storage, manifest, wanted)))
         if not options.with_stats:
-            kept = _result_of(kept)
-        found.append((spec.spec_id, kept, by_partition, by_statistics))
+            left = _result_of(left)
+        found.append((spec.spec_id, left, by_partition, by_statistics))
     return found
 
 
@@ -385,9 +385,9 @@ def _excluded(
 def _prune(entries: pa.Table, bound: Bound, schema: Schema, spec: PartitionSpec, snapshots: Snapshots) -> tuple[pa.Table, int, int]:
     if isinstance(bound, Constant):
         match = {True: WHOLLY, False: 2, None: 4}[bound.value]
-        kept = entries if match == WHOLLY else entries.slice(0, 0)
-        masks = from_numpy(np.full(kept.num_rows, match, dtype=np.uint8))
-        return kept.append_column("_match", masks), 0, entries.num_rows - kept.num_rows
+        left = entries if match == WHOLLY else entries.slice(0, 0)
+        masks = from_numpy(np.full(left.num_rows, match, dtype=np.uint8))
+        return left.append_column("_match", masks), 0, entries.num_rows - left.num_rows
     return file_pruner(bound, schema, spec, snapshots)(entries)
 
 

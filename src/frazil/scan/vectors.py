@@ -16,7 +16,7 @@ from frazil.codec.guard import reading
 from frazil.codec.puffin import footer_size
 from frazil.errors import CorruptData
 from frazil.storage import Storage, normalise
-from frazil.storage.base import told
+from frazil.storage.base import translated_errors
 from frazil.storage.locations import base_name
 
 _TAIL = 128 * 1024  # bytes at the end of the file that are read at once: usually the whole footer, often the whole file
@@ -36,7 +36,7 @@ class VectorFile:
     def read(cls, path: str, storage: Storage, place: tuple[int | None, int | None] = (None, None)) -> VectorFile:
         """Read the footer of a Puffin file. `place`: offset and length of a vector that is wanted. Raises CorruptData, Unsupported,
         NoSuchFileError, StorageError."""
-        with told(path, "read"), storage.open_input(path) as source:
+        with translated_errors(path, "read"), storage.open_input(path) as source:
             size = source.size()
             if sum(n or 0 for n in place) > size:
                 raise _ends_after(path, place[0] or 0)
@@ -79,7 +79,7 @@ class VectorFile:
         if self.start <= offset:
             found = self.tail[offset - self.start : offset - self.start + length]
         else:
-            with told(self.path, "read"), storage.open_input(self.path) as source:
+            with translated_errors(self.path, "read"), storage.open_input(self.path) as source:
                 found = bytes(source.read_at(length, offset)) if offset + length <= source.size() else b""
         if len(found) < length:
             raise _ends_after(self.path, offset)

@@ -139,7 +139,7 @@ def system_error(error: Exception, location: str, doing: str, kind: type[Storage
 
 
 @contextlib.contextmanager
-def told(location: str, doing: str) -> Iterator[None]:
+def translated_errors(location: str, doing: str) -> Iterator[None]:
     """Translate OSErrors inside the context to errors of Frazil; `doing` is a verb for the message."""
     try:
         yield
@@ -150,7 +150,7 @@ def told(location: str, doing: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def temporary(path: str | None = None) -> Iterator[None]:
+def temporary_files(path: str | None = None) -> Iterator[None]:
     """Wrap the use of temporary files, to which data goes that exceeds memory: OSErrors become StorageErrors that tell their directory.
 
     `path` None: the one that the error names.
@@ -160,9 +160,9 @@ def temporary(path: str | None = None) -> Iterator[None]:
     except FrazilError:
         raise
     except OSError as error:
-        told = system_error(error, str(path or error.filename or tempfile.tempdir or "/tmp"), "write the temporary file")
-        told.advise("Temporary files go to the directory that TMPDIR names.")
-        raise told from error
+        translated = system_error(error, str(path or error.filename or tempfile.tempdir or "/tmp"), "write the temporary file")
+        translated.advise("Temporary files go to the directory that TMPDIR names.")
+        raise translated from error
 
 
 def frozen_properties(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

@@ -64,7 +64,7 @@ class HdfsStorage:
         """Return the settings of the clients. Raises Unsupported and InvalidInput for properties that cannot be."""
         return _settings(self.properties)
 
-    def _at(self, location: str) -> tuple[_Cluster, str]:
+    def _cluster_and_path(self, location: str) -> tuple[_Cluster, str]:
         """Return the cluster of a location and the path in it."""
         found = _LOCATION.fullmatch(location)
         if found is None:
@@ -80,37 +80,37 @@ class HdfsStorage:
         return _cluster(authority, self.properties, os.getpid()), path
 
     def read(self, location: str) -> bytes:
-        cluster, path = self._at(location)
+        cluster, path = self._cluster_and_path(location)
 
         def whole() -> bytes:
             reader = cluster.client.read(path)
             size = reader.file_length()
             return bytes(reader.read_range(0, size)) if size else b""
 
-        with _told(location, "read"):
+        with _translated_errors(location, "read"):
             return _again(whole)
 
     def open_input(self, location: str) -> pa.NativeFile:
-        cluster, path = self._at(location)
-        with _told(location, "open"):
+        cluster, path = self._cluster_and_path(location)
+        with _translated_errors(location, "open"):
             reader = _again(lambda: cluster.client.read(path))
-        return pa.PythonFile(HdfsInput(reader, functools.partial(_told, location, "read")), "r")
+        return pa.PythonFile(HdfsInput(reader, functools.partial(_translated_errors, location, "read")), "r")
 
     @contextlib.contextmanager
     def open_output(self, location: str, *, overwrite: bool = False) -> Iterator[Any]:
-        cluster, path = self._at(location)
+        cluster, path = self._cluster_and_path(location)
         temporary = _beside(path)
-        told = functools.partial(_told, location, "write")
-        sink = HdfsSink(lambda: _again(lambda: cluster.create(temporary)), told)
+        translated = functools.partial(_translated_errors, location, "write")
+        sink = HdfsSink(lambda: _again(lambda: cluster.create(temporary)), translated)
         try:
             yield pa.PythonFile(sink, "w")
             size = sink.written + len(sink.held)
             if sink.writer is None:
-                with told():
+                with translated():
                     _again(lambda: cluster.new_file(temporary, bytes(sink.held)))
             else:
                 sink.hand_on()
-                with told():
+                with translated():
                     complete(cluster.client, sink.writer, temporary, size)
             if not cluster.move(temporary, path, location, overwrite, lambda: cluster.size(path) == size):
                 raise FileAlreadyExistsError(f"File {location} already exists.", file=location)
@@ -130,8 +130,8 @@ class HdfsStorage:
         return self._put(location, data, False)
 
     def _put(self, location: str, data: bytes, overwrite: bool) -> bool:
-        cluster, path = self._at(location)
-        with _told(location, "write"):
+        cluster, path = self._cluster_and_path(location)
+        with _translated_errors(location, "write"):
             temporary = _again(lambda: cluster.new_file(_beside(path), data))
         try:
             won = cluster.move(temporary, path, location, overwrite, lambda: self._holds(location, data))
@@ -150,8 +150,8 @@ class HdfsStorage:
         return status is not None and not status.isdir
 
     def _status(self, location: str) -> Any:
-        cluster, path = self._at(location)
-        with _told(location, "inspect"):
+        cluster, path = self._cluster_and_path(location)
+        with _translated_errors(location, "inspect"):
             return _again(lambda: cluster.status(path))
 
     def size(self, location: str) -> int:
@@ -161,13 +161,13 @@ class HdfsStorage:
         return int(status.length)
 
     def delete(self, location: str) -> None:
-        cluster, path = self._at(location)
-        with _told(location, "delete"):
+        cluster, path = self._cluster_and_path(location)
+        with _translated_errors(location, "delete"):
             if not _again(lambda: cluster.client.delete(path, False)):
                 raise NoSuchFileError(f"There is no file {location}.", file=location)
 
     def delete_many(self, locations: Iterable[str]) -> Failures:
-        def one(location: str) -> tuple[str, Exception] | None:
+        def delete_one(location: str) -> tuple[str, Exception] | None:
             try:
                 self.delete(location)
             except NoSuchFileError:
@@ -178,14 +178,14 @@ class HdfsStorage:
 
         todo = list(locations)
         if len(todo) < 2 * _DELETED_AT_ONCE:
-            return [failed for location in todo if (failed := one(location))]
+            return [failed for location in todo if (failed := delete_one(location))]
         with ThreadPoolExecutor(_DELETED_AT_ONCE, thread_name_prefix="frazil-hdfs-delete") as pool:
-            return [failed for failed in pool.map(one, todo) if failed]
+            return [failed for failed in pool.map(delete_one, todo) if failed]
 
     def _listed(self, directory: str) -> list[tuple[str, Any]]:
         """List what lies directly in a directory as (name, status), sorted by name; nothing when it is none."""
-        cluster, path = self._at(directory)
-        with _told(directory, "list"):
+        cluster, path = self._cluster_and_path(directory)
+        with _translated_errors(directory, "list"):
             try:
                 found = _again(lambda: list(cluster.client.list_status(path, False)))
             except (FileNotFoundError, NotADirectoryError):
@@ -217,18 +217,18 @@ class HdfsStorage:
         return status is not None and bool(status.isdir)
 
     def make_directory(self, location: str) -> None:
-        cluster, path = self._at(location)
-        with _told(location, "make the directory"):
+        cluster, path = self._cluster_and_path(location)
+        with _translated_errors(location, "make the directory"):
             try:
                 _again(lambda: cluster.client.mkdirs(path, 0o777 & ~cluster.settings.umask, True))
             except FileExistsError as error:
                 raise AlreadyExists(f"{location} is a file, not a directory.", file=location) from error
 
     def remove_directory(self, location: str) -> bool:
-        cluster, path = self._at(location)
+        cluster, path = self._cluster_and_path(location)
         if not self.is_directory(location):
             raise NoSuchFileError(f"There is no directory {location}.", file=location)
-        with _told(location, "remove the directory"):
+        with _translated_errors(location, "remove the directory"):
             try:
                 _again(lambda: cluster.client.delete(path, False))
             except Exception as error:
@@ -238,8 +238,8 @@ class HdfsStorage:
         return True
 
     def delete_tree(self, location: str) -> None:
-        cluster, path = self._at(location)
-        with _told(location, "delete"):  # the name node takes the directory out of its tree in one step
+        cluster, path = self._cluster_and_path(location)
+        with _translated_errors(location, "delete"):  # the name node takes the directory out of its tree in one step
             if path == "/":
                 raise InvalidInput(f"{location} is the root of a file system, which is not deleted.", file=location)
             if not _again(lambda: cluster.client.delete(path, True)):
@@ -363,13 +363,13 @@ def _cluster(authority: str, properties: tuple[tuple[str, str], ...], process: i
     settings = _settings(properties)
     options = hdfs_native.WriteOptions(settings.block_size, settings.replication, 0o666 & ~settings.umask, overwrite=True)
     url = f"hdfs://{settings.address_of(authority)}"
-    with _told(url, "open"):
+    with _translated_errors(url, "open"):
         # The raw client: its files have no finalizer, which would complete a file that was given up.
         return _Cluster(hdfs_native.Client(url, settings.client_config(authority), **settings.kerberos).inner, options, settings)
 
 
 @contextlib.contextmanager
-def _told(location: str, doing: str) -> Iterator[None]:
+def _translated_errors(location: str, doing: str) -> Iterator[None]:
     try:
         yield
     except FrazilError:

@@ -14,10 +14,10 @@ _PIECE = 1 << 20  # bytes that are handed to the client at once
 class HdfsInput(io.RawIOBase):
     """Read a file at any position. The client fails hard on reads beyond the end, so they are cut here."""
 
-    def __init__(self, reader: Any, told: Any):
+    def __init__(self, reader: Any, translated: Any):
         super().__init__()
-        self._reader, self._told = reader, told
-        self._length, self._at = int(reader.file_length()), 0
+        self._reader, self._translated = reader, translated
+        self._length, self._position = int(reader.file_length()), 0
 
     def readable(self) -> bool:
         return True
@@ -26,23 +26,23 @@ class HdfsInput(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        return self._at
+        return self._position
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._length}[whence]
-        if at < 0:
-            raise ValueError(f"There is no position {at} in a file.")
-        self._at = at
-        return at
+        position = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._length}[whence]
+        if position < 0:
+            raise ValueError(f"There is no position {position} in a file.")
+        self._position = position
+        return position
 
     def read(self, size: int | None = -1) -> bytes:
-        rest = max(0, self._length - self._at)
+        rest = max(0, self._length - self._position)
         wanted = rest if size is None or size < 0 else min(size, rest)
         if not wanted:
             return b""
-        with self._told():
-            data = bytes(self._reader.read_range(self._at, wanted))
-        self._at += len(data)
+        with self._translated():
+            data = bytes(self._reader.read_range(self._position, wanted))
+        self._position += len(data)
         return data
 
     def readall(self) -> bytes:
@@ -60,9 +60,9 @@ class HdfsSink(io.RawIOBase):
     The file is begun with the first large piece. One that stays small is all in `held`, and can be written again after a fault.
     """
 
-    def __init__(self, begin: Callable[[], Any], told: Any):
+    def __init__(self, begin: Callable[[], Any], translated: Any):
         super().__init__()
-        self._begin, self._told = begin, told
+        self._begin, self._translated = begin, translated
         self.writer: Any = None
         self.held = bytearray()
         self.written = 0
@@ -80,7 +80,7 @@ class HdfsSink(io.RawIOBase):
     def hand_on(self) -> None:
         """Give the client what was collected."""
         held, self.held = bytes(self.held), bytearray()
-        with self._told():
+        with self._translated():
             if self.writer is None:
                 self.writer = self._begin()
             if held:

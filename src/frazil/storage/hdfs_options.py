@@ -48,7 +48,7 @@ class HdfsSettings:
     def client_config(self, authority: str) -> dict[str, str]:
         """Return Hadoop's configuration for the client of an authority, completed by how patient it is."""
         several = "," in self.config.get(f"dfs.ha.namenodes.{authority}", "")
-        return {**{f"dfs.client.failover.{key}": of[several] for key, of in _PATIENCE.items()}, **self.config}
+        return {**{f"dfs.client.failover.{key}": values[several] for key, values in _PATIENCE.items()}, **self.config}
 
     def address_of(self, authority: str) -> str:
         """Return the address of an authority: a name service stays as it is, a host without a port gets Hadoop's default port."""

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.fs
 
 from frazil.errors import AlreadyExists, StorageError
-from frazil.storage.base import Entries, Failures, FileInfo, Names, PublishUnclear, storage_error, told
+from frazil.storage.base import Entries, Failures, FileInfo, Names, PublishUnclear, storage_error, translated_errors
 from frazil.storage.locations import local_path_of
 
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
@@ -40,21 +40,21 @@ class LocalStorage:
         return pa.fs.LocalFileSystem(), local_path_of(location)
 
     def read(self, location: str) -> bytes:
-        with told(location, "read"), open(local_path_of(location), "rb") as file:
+        with translated_errors(location, "read"), open(local_path_of(location), "rb") as file:
             return file.read()
 
     def open_input(self, location: str) -> pa.NativeFile:
-        with told(location, "open"):
+        with translated_errors(location, "open"):
             return pa.OSFile(local_path_of(location), "rb")
 
     @contextlib.contextmanager
     def open_output(self, location: str, *, overwrite: bool = False) -> Iterator[Any]:
         path = local_path_of(location)
-        with told(location, "write"):
+        with translated_errors(location, "write"):
             make_directories(os.path.dirname(path))
             os.close(_create(path, exclusive=not overwrite))
         try:
-            with told(location, "write"):
+            with translated_errors(location, "write"):
                 sink = pa.OSFile(path, "wb")
             try:
                 yield sink
@@ -64,7 +64,7 @@ class LocalStorage:
                 if isinstance(error, OSError) and error.errno in _DISK:
                     raise storage_error(error, location, "write") from error
                 raise
-            with told(location, "write"):
+            with translated_errors(location, "write"):
                 sink.close()
                 sync(path)
                 sync_directory(os.path.dirname(path))
@@ -75,7 +75,7 @@ class LocalStorage:
     def write(self, location: str, data: bytes, overwrite: bool = False, *, durable: bool = True, synced: bool = True) -> None:
         path = local_path_of(location)
         directory = os.path.dirname(path)
-        with told(location, "write"):
+        with translated_errors(location, "write"):
             make_directories(directory)
             if overwrite:
                 temporary = _beside(path)
@@ -98,11 +98,11 @@ class LocalStorage:
     def publish(self, location: str, data: bytes) -> bool:
         path = local_path_of(location)
         directory, temporary = os.path.dirname(path), _beside(path)
-        with told(location, "write"):
+        with translated_errors(location, "write"):
             make_directories(directory)
             _write_new(temporary, data)
         try:
-            with told(location, "publish"):
+            with translated_errors(location, "publish"):
                 won = _link(temporary, path)
         except BaseException:
             _try_unlink(temporary)
@@ -120,11 +120,11 @@ class LocalStorage:
         return os.path.exists(local_path_of(location))
 
     def size(self, location: str) -> int:
-        with told(location, "inspect"):
+        with translated_errors(location, "inspect"):
             return os.stat(local_path_of(location)).st_size
 
     def delete(self, location: str) -> None:
-        with told(location, "delete"):
+        with translated_errors(location, "delete"):
             os.unlink(local_path_of(location))
 
     def delete_many(self, locations: Iterable[str]) -> Failures:
@@ -141,11 +141,11 @@ class LocalStorage:
     def list(self, prefix: str) -> Iterator[FileInfo]:
         root = local_path_of(prefix).rstrip("/") or "/"
         shown = prefix.rstrip("/")
-        with told(prefix, "list"):
+        with translated_errors(prefix, "list"):
             yield from _walk(root, shown)
 
     def entries(self, directory: str) -> Entries:
-        with told(directory, "list"):
+        with translated_errors(directory, "list"):
             names, shown, files = self.directories(directory), directory.rstrip("/"), list[FileInfo]()
             known = set(names)
             for name in sorted(n for n in self.names(directory) if n not in known):
@@ -155,7 +155,7 @@ class LocalStorage:
         return names, files
 
     def names(self, directory: str, after: str = "") -> Names:
-        with told(directory, "list"):
+        with translated_errors(directory, "list"):
             try:
                 found = os.listdir(local_path_of(directory))
             except (FileNotFoundError, NotADirectoryError):
@@ -163,7 +163,7 @@ class LocalStorage:
         return [n for n in found if n > after] if after else found
 
     def directories(self, directory: str) -> Names:
-        with told(directory, "list"):
+        with translated_errors(directory, "list"):
             try:
                 with os.scandir(local_path_of(directory)) as entries:
                     return sorted(e.name for e in entries if e.is_dir())
@@ -174,12 +174,12 @@ class LocalStorage:
         return os.path.isdir(local_path_of(location))
 
     def make_directory(self, location: str) -> None:
-        with told(location, "make the directory"):
+        with translated_errors(location, "make the directory"):
             make_directories(local_path_of(location))
 
     def remove_directory(self, location: str) -> bool:
         path = local_path_of(location).rstrip("/")
-        with told(location, "remove the directory"):
+        with translated_errors(location, "remove the directory"):
             try:
                 os.rmdir(path)
             except OSError as error:
@@ -192,7 +192,7 @@ class LocalStorage:
     def delete_tree(self, location: str) -> None:
         path = local_path_of(location).rstrip("/")
         aside = _beside(path)
-        with told(location, "delete"):
+        with translated_errors(location, "delete"):
             os.rename(path, aside)  # removes it from its place atomically, even if deleting the files fails later
             sync_directory(os.path.dirname(path))
             shutil.rmtree(aside)

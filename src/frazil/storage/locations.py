@@ -113,18 +113,18 @@ def absolute(location: str) -> str:
     return strip_slash(os.path.abspath(os.path.expanduser(location)))
 
 
-def place_of(location: object, what: str = "location", hint: str = "Write ./name for a directory in the current one.") -> str:
+def place_of(location: object, noun: str = "location", hint: str = "Write ./name for a directory in the current one.") -> str:
     """Check the location that a caller gives a table or namespace, and make it absolute, so that it means the same wherever it is read.
 
     A bare word is usually another argument in the wrong place, so it is refused with the hint. Raises InvalidInput.
     """
     if not isinstance(location, str | os.PathLike):
-        raise InvalidInput(f"The {what} must be a path as text, not {location!r}.", hint=hint)
+        raise InvalidInput(f"The {noun} must be a path as text, not {location!r}.", hint=hint)
     text = str(os.fspath(location))
     if text.strip() and text[0].isspace():
-        raise InvalidInput(f"The {what} {text!r} begins with a blank.", hint="Remove it.")
+        raise InvalidInput(f"The {noun} {text!r} begins with a blank.", hint="Remove it.")
     if text.strip() and scheme_of(text) == "file" and "/" not in text and text not in (".", "~"):
-        raise InvalidInput(f"The {what} {text!r} is not a path: it has neither a slash nor a scheme.", hint=hint)
+        raise InvalidInput(f"The {noun} {text!r} is not a path: it has neither a slash nor a scheme.", hint=hint)
     return absolute(text)
 
 
@@ -146,28 +146,28 @@ def base_name(location: str) -> str:
     return strip_slash(location).rpartition("/")[2]
 
 
-def check_location(location: str, what: str = "location") -> str:
+def check_location(location: str, noun: str = "location") -> str:
     """Check a location and return it; refuses one that is empty, contains NUL or a line break, or leaves its directory by `..`."""
     if not location or not location.strip():
-        raise InvalidInput(f"The {what} is empty.")
+        raise InvalidInput(f"The {noun} is empty.")
     if "\0" in location or "\n" in location or "\r" in location:
-        raise InvalidInput(f"The {what} {location!r} contains a NUL character or a line break.", file=location)
+        raise InvalidInput(f"The {noun} {location!r} contains a NUL character or a line break.", file=location)
     if ".." in location.split("/"):
-        raise InvalidInput(f"The {what} {location!r} contains '..'.", hint="Give the path without '..'.", file=location)
+        raise InvalidInput(f"The {noun} {location!r} contains '..'.", hint="Give the path without '..'.", file=location)
     return location
 
 
-def check_name(name: object, what: str = "name") -> str:
+def check_name(name: object, noun: str = "name") -> str:
     """Check a name that becomes a directory; refuses empty names, `.`, `..`, slashes, backslashes, NUL and control characters."""
     if not isinstance(name, str) or not name:
-        raise InvalidInput(f"A {what} must be a text that is not empty, not {name!r}.")
+        raise InvalidInput(f"A {noun} must be a text that is not empty, not {name!r}.")
     if name in (".", "..") or "/" in name or "\\" in name or any(ord(c) < 32 or ord(c) == 127 for c in name):
-        raise InvalidInput(f"{name!r} cannot be a {what}: it would leave its place in the warehouse.")
+        raise InvalidInput(f"{name!r} cannot be a {noun}: it would leave its place in the warehouse.")
     return name
 
 
-def check_names(names: Sequence[str], what: str) -> tuple[str, ...]:
-    return tuple(check_name(n, what) for n in names)
+def check_names(names: Sequence[str], noun: str) -> tuple[str, ...]:
+    return tuple(check_name(n, noun) for n in names)
 
 
 def is_inside(location: str, directory: str) -> bool:

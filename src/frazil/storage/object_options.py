@@ -76,10 +76,10 @@ def _without_none(**values: Any) -> dict[str, Any]:
 
 
 def _s3(properties: Mapping[str, str]) -> Options:
-    def of(name: str) -> str | None:
+    def s3_option(name: str) -> str | None:
         return properties.get(f"s3.{name}", properties.get(f"client.{name}"))
 
-    endpoint, region = properties.get("s3.endpoint"), of("region")
+    endpoint, region = properties.get("s3.endpoint"), s3_option("region")
     path_style, virtual = _flag(properties, "s3.path-style-access"), _flag(properties, "s3.force-virtual-addressing")
     if path_style and virtual:
         raise InvalidInput("Catalog properties s3.path-style-access and s3.force-virtual-addressing contradict each other.")
@@ -90,21 +90,22 @@ def _s3(properties: Mapping[str, str]) -> Options:
         text = "Catalog property s3.remote-signing-enabled is true, but nobody signs requests here."
         raise Unsupported(text, hint="Leave it out: the server of a REST catalog tells for which tables it signs.")
     for given, missing in (("access-key-id", "secret-access-key"), ("secret-access-key", "access-key-id")):
-        if of(given) and not of(missing):
+        if s3_option(given) and not s3_option(missing):
             raise InvalidInput(f"Catalog property s3.{given} is given without s3.{missing}.", hint="They belong together.")
     if endpoint is not None and not re.match(r"https?://[^/\s]+", endpoint):
         raise InvalidInput(f"Catalog property s3.endpoint must begin with http:// or https://, not {endpoint!r}.")
     connect, request = _seconds(properties, "s3.connect-timeout", 10), _seconds(properties, "s3.request-timeout", 60)
+    access_key, secret_key, session_token = map(s3_option, ("access-key-id", "secret-access-key", "session-token"))
     config = _without_none(
-        endpoint=endpoint, region=region or "us-east-1", access_key_id=of("access-key-id"), secret_access_key=of("secret-access-key"),
-        session_token=of("session-token"), skip_signature=anonymous, virtual_hosted_style_request=virtual, conditional_put="etag",
+        endpoint=endpoint, region=region or "us-east-1", access_key_id=access_key, secret_access_key=secret_key,
+        session_token=session_token, skip_signature=anonymous, virtual_hosted_style_request=virtual, conditional_put="etag",
     )  # fmt: skip
     client = {"connect_timeout": timedelta(seconds=connect), "timeout": timedelta(seconds=request)}
     if endpoint and endpoint.startswith("http://"):
         client["allow_http"] = True  # type: ignore[assignment]
     arrow = _without_none(
         endpoint_override=endpoint.rstrip("/") if endpoint else None, region=region or ("us-east-1" if endpoint else None),
-        access_key=of("access-key-id"), secret_key=of("secret-access-key"), session_token=of("session-token"), anonymous=anonymous,
+        access_key=access_key, secret_key=secret_key, session_token=session_token, anonymous=anonymous,
         force_virtual_addressing=virtual, connect_timeout=connect, request_timeout=request, allow_delayed_open=True,
     )  # fmt: skip
     return Options(config, client, arrow)
@@ -144,11 +145,12 @@ def _adls(properties: Mapping[str, str]) -> Options:
         if doubled:
             raise InvalidInput(f"Catalog property adls.connection-string comes with {', '.join(doubled)}.", hint="Give one or the other.")
 
-    def of(name: str, part: str = "") -> str | None:
+    def adls_option(name: str, part: str = "") -> str | None:
         return parts.get(part.lower()) if parts else properties.get(f"adls.{name}")
 
-    name, key, sas = of("account-name", "AccountName"), of("account-key", "AccountKey"), of("sas-token", "SharedAccessSignature")
-    own = _without_none(tenant_id=of("tenant-id"), client_id=of("client-id"), client_secret=of("client-secret"))
+    name, key = adls_option("account-name", "AccountName"), adls_option("account-key", "AccountKey")
+    sas = adls_option("sas-token", "SharedAccessSignature")
+    own = _without_none(tenant_id=adls_option("tenant-id"), client_id=adls_option("client-id"), client_secret=adls_option("client-secret"))
     blob, dfs = _endpoints(parts, name)
     config = _without_none(account_name=name, account_key=key, sas_key=sas, endpoint=blob) | own
     arrow = _without_none(account_name=name, account_key=key, sas_token=sas) | own

@@ -55,7 +55,7 @@ class ObjectStorage:
             raise InvalidInput(text, hint=f"Locations look like {self.scheme}://bucket/path.", file=location)
         return found["bucket"], (found["key"] or "").rstrip("/")
 
-    def _at(self, location: str) -> tuple[Any, Any, str]:
+    def _client_and_key(self, location: str) -> tuple[Any, Any, str]:
         """Return the module obstore, the client of the bucket, and the key in it."""
         bucket, key = self._split(location)
         library = _obstore(self.scheme)
@@ -64,8 +64,8 @@ class ObjectStorage:
         return library, _client(self.scheme, bucket, merged(self.properties, self.vended)), key
 
     def read(self, location: str) -> bytes:
-        library, store, key = self._at(location)
-        with _told(location, "read"):
+        library, store, key = self._client_and_key(location)
+        with _translated_errors(location, "read"):
             return bytes(library.get(store, key).bytes())
 
     def open_input(self, location: str) -> pa.NativeFile:
@@ -78,33 +78,33 @@ class ObjectStorage:
     @contextlib.contextmanager
     def open_output(self, location: str, *, overwrite: bool = False) -> Iterator[Any]:
         """Open a sink whose object appears when it is complete. An existing object is not detected: names of data files are unique."""
-        library, store, key = self._at(location)
-        with _told(location, "write"):
+        library, store, key = self._client_and_key(location)
+        with _translated_errors(location, "write"):
             writer = library.open_writer(store, key)
         sink = pa.PythonFile(_ObjectSink(writer, location), "w")
         yield sink  # an error is raised from here: without `close` no object is created
-        with _told(location, "write"):
+        with _translated_errors(location, "write"):
             writer.close()
 
     def write(self, location: str, data: bytes, overwrite: bool = False, *, durable: bool = True, synced: bool = True) -> None:
         if overwrite:
-            library, store, key = self._at(location)
-            with _told(location, "write"):
+            library, store, key = self._client_and_key(location)
+            with _translated_errors(location, "write"):
                 library.put(store, key, data)
         elif not self.publish(location, data):
             raise FileAlreadyExistsError(f"File {location} already exists.", file=location)
 
     def publish(self, location: str, data: bytes) -> bool:
-        library, store, key = self._at(location)
+        library, store, key = self._client_and_key(location)
         try:
             library.put(store, key, data, mode="create", use_multipart=False)
             return True
         except Exception as error:
             # A client that repeats its request may meet its own object (412), and a lost answer may have been a success: read it back.
-            there = self._read_back(location)
-            if there == data:
+            stored = self._read_back(location)
+            if stored == data:
                 return True
-            if there is not None:
+            if stored is not None:
                 return False
             if isinstance(error, library.exceptions.AlreadyExistsError):
                 raise PublishUnclear(f"The store reports that {location} exists, but it cannot be read.", file=location) from error
@@ -126,13 +126,13 @@ class ObjectStorage:
             return False
 
     def size(self, location: str) -> int:
-        library, store, key = self._at(location)
-        with _told(location, "inspect"):
+        library, store, key = self._client_and_key(location)
+        with _translated_errors(location, "inspect"):
             return int(library.head(store, key)["size"])
 
     def delete(self, location: str) -> None:
-        library, store, key = self._at(location)
-        with _told(location, "delete"):
+        library, store, key = self._client_and_key(location)
+        with _translated_errors(location, "delete"):
             library.delete(store, key)
 
     def delete_many(self, locations: Iterable[str]) -> Failures:
@@ -148,9 +148,9 @@ class ObjectStorage:
 
     def _keys(self, directory: str, after: str = "") -> Iterator[tuple[str, Any]]:
         """List objects below a directory as (key below it, their metadata)."""
-        library, store, key = self._at(directory)
+        library, store, key = self._client_and_key(directory)
         offset = f"{key}/{after}" if after else None
-        with _told(directory, "list"):
+        with _translated_errors(directory, "list"):
             for batch in library.list(store, prefix=key or None, offset=offset, chunk_size=1000):
                 for item in batch:
                     rest = item["path"][len(key) :].lstrip("/") if key else item["path"]
@@ -162,8 +162,8 @@ class ObjectStorage:
             yield FileInfo(join(prefix, rest), int(item["size"]), int(item["last_modified"].timestamp() * 1000))
 
     def entries(self, directory: str) -> Entries:
-        library, store, key = self._at(directory)
-        with _told(directory, "list"):
+        library, store, key = self._client_and_key(directory)
+        with _translated_errors(directory, "list"):
             found = library.list_with_delimiter(store, prefix=key or None)
         names = sorted(p.rstrip("/").rsplit("/", 1)[-1] for p in found["common_prefixes"])
         files = [
@@ -176,8 +176,8 @@ class ObjectStorage:
         return sorted({rest.split("/", 1)[0] for rest, _ in self._keys(directory, after)} - {MARKER})
 
     def directories(self, directory: str) -> Names:
-        library, store, key = self._at(directory)
-        with _told(directory, "list"):
+        library, store, key = self._client_and_key(directory)
+        with _translated_errors(directory, "list"):
             found = library.list_with_delimiter(store, prefix=key or None)["common_prefixes"]
         return sorted(p.rstrip("/").rsplit("/", 1)[-1] for p in found)
 
@@ -209,7 +209,7 @@ class _ObjectSink(io.RawIOBase):
         return True
 
     def write(self, data: Any) -> int:
-        with _told(self.location, "write"):
+        with _translated_errors(self.location, "write"):
             self.writer.write(bytes(data))
         return len(data)
 
@@ -274,7 +274,7 @@ def _account(bucket: str) -> str | None:
 
 
 @contextlib.contextmanager
-def _told(location: str, doing: str) -> Iterator[None]:
+def _translated_errors(location: str, doing: str) -> Iterator[None]:
     try:
         yield
     except FrazilError:

@@ -60,19 +60,19 @@ class SignedStorage(ObjectStorage):
     def arrow(self, location: str) -> tuple[pa.fs.FileSystem, str]:
         return pa.fs.PyFileSystem(StorageHandler(self)), location
 
-    def _at(self, location: str) -> tuple[Any, Any, str]:
+    def _client_and_key(self, location: str) -> tuple[Any, Any, str]:
         bucket, key = self._split(location)
         assert self.signer is not None
         return _LIBRARY, _Bucket(self.properties, self.signer, bucket), key
 
     def open_input(self, location: str) -> pa.NativeFile:
-        _, bucket, key = self._at(location)
+        _, bucket, key = self._client_and_key(location)
         reader = _Reader(bucket, key, self.size(location))
         return pa.PythonFile(HdfsInput(reader, contextlib.nullcontext), "r")
 
     @contextlib.contextmanager
     def open_output(self, location: str, *, overwrite: bool = False) -> Iterator[Any]:
-        _, bucket, key = self._at(location)
+        _, bucket, key = self._client_and_key(location)
         upload = _Upload(bucket, key)
         try:
             yield pa.PythonFile(upload.sink(), "w")
@@ -343,10 +343,10 @@ def _error(status: int, body: bytes, location: str, doing: str) -> Exception:
         return NoSuchFileError(f"There is no file {location}.", file=location)
     if status in (409, 412):
         return FileAlreadyExistsError(f"File {location} already exists.", file=location)
-    told = f"Could not {doing} {location}: the store answered with HTTP {status}{f' ({code[:100]})' if code.isalnum() else ''}."
+    text = f"Could not {doing} {location}: the store answered with HTTP {status}{f' ({code[:100]})' if code.isalnum() else ''}."
     if status in (401, 403):
-        return SignedAccessError(told, hint="The catalog's server signed the request; ask who runs it for its keys.", file=location)
-    return StorageError(told, file=location)
+        return SignedAccessError(text, hint="The catalog's server signed the request; ask who runs it for its keys.", file=location)
+    return StorageError(text, file=location)
 
 
 def _parsed(body: bytes, location: str) -> ET.Element:

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.arrow.values.row_digest import Digests
-from frazil.storage.base import temporary
+from frazil.storage.base import temporary_files
 
 BUDGET = 256 * 1024 * 1024  # bytes of digests and places, and of what sorting them takes
 _BUCKETS = 256
@@ -40,7 +40,7 @@ class Marks:
     def set(self, places: Numbers) -> None:
         np.bitwise_or.at(self._bits, places >> 3, (1 << (places & 7)).astype(np.uint8))
 
-    def of(self, places: Numbers) -> Flags:
+    def get(self, places: Numbers) -> Flags:
         return np.asarray((self._bits[places >> 3] >> (places & 7).astype(np.uint8)) & 1, bool)
 
 
@@ -102,17 +102,17 @@ class Matcher(AbstractContextManager["Matcher"]):
             yield np.concatenate(self._held) if self._held else np.zeros(0, _KEYED if self.keyed else _PLAIN)
             return
         self._spill()
-        with temporary(self._folder.name):
+        with temporary_files(self._folder.name):
             paths = sorted(Path(self._folder.name).iterdir())
         for path in paths:
-            with temporary(str(path)):
+            with temporary_files(str(path)):
                 records = np.fromfile(path, _KEYED if self.keyed else _PLAIN)
             yield records
 
     def _spill(self) -> None:
         """Write the records in memory to disk, into one file per first byte of the key's digest (without keys: of the row's digest)."""
         if self._folder is None:
-            with temporary():
+            with temporary_files():
                 self._folder = tempfile.TemporaryDirectory(prefix="frazil-changes-", ignore_cleanup_errors=True)
         if not self._held:
             return
@@ -123,7 +123,7 @@ class Matcher(AbstractContextManager["Matcher"]):
         for number, (begin, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
             if end > begin:
                 path = Path(self._folder.name) / f"{number:03}"
-                with temporary(str(path)), path.open("ab") as file:
+                with temporary_files(str(path)), path.open("ab") as file:
                     file.write(records[begin:end].tobytes())
         self.spilled += len(records)
         self._held, self._bytes = [], 0
@@ -148,15 +148,15 @@ def _staying(records: Records, signs: Numbers, ranks: Numbers) -> Records:
     return np.asarray(sorted_[_unmatched(level, group, steps > 0) | _unmatched(-level, group, steps < 0)])
 
 
-def _unmatched(level: Numbers, group: Numbers, mine: Flags) -> Flags:
+def _unmatched(level: Numbers, group: Numbers, of_sign: Flags) -> Flags:
     """Flag the rows of one sign that stay unmatched.
 
     `level` is the running sum of the signs within each group of equal rows. An unmatched row lifts the sum above zero to a level below
     which it never falls again.
     """
-    apart = 2 * len(level) + 2  # shifts the groups so far apart that the minimum of one is never taken from a later one
-    lowest = np.minimum.accumulate((level + group * apart)[::-1])[::-1] - group * apart
-    return np.asarray(mine & (level >= 1) & (level <= lowest))
+    distance = 2 * len(level) + 2  # shifts the groups so far apart that the minimum of one is never taken from a later one
+    lowest = np.minimum.accumulate((level + group * distance)[::-1])[::-1] - group * distance
+    return np.asarray(of_sign & (level >= 1) & (level <= lowest))
 
 
 def _updates(staying: Records, signs: Numbers) -> Records:

@@ -24,30 +24,31 @@ _NONE = RowDeletes(np.zeros(0, np.int64))
 
 @dataclass(frozen=True, eq=False)
 class OnlyAlive(RowDeletes):
-    """Select the rows that a commit deleted from a file: those that the deletes `here` leave alive and the deletes `there` remove.
+    """Select the rows that a commit deleted from a file: those that the task's own deletes leave alive and those of the other
+    state of the table (`other_deletes`) remove.
 
     It is passed where a reader expects the deletes of a file, and so hides all other rows. `tests` holds the tests of both sides.
     """
 
-    here: RowDeletes = _NONE
-    there: RowDeletes = _NONE
+    own_deletes: RowDeletes = _NONE
+    other_deletes: RowDeletes = _NONE
 
     @classmethod
-    def of(cls, here: RowDeletes, there: RowDeletes) -> OnlyAlive:
-        return cls(_NONE.positions, (*here.tests, *there.tests), here, there)
+    def of(cls, own_deletes: RowDeletes, other_deletes: RowDeletes) -> OnlyAlive:
+        return cls(_NONE.positions, (*own_deletes.tests, *other_deletes.tests), own_deletes, other_deletes)
 
     def may_hold(self, first: int, count: int) -> bool:
         """Tell whether one of the rows [first, first + count) may be selected; a negative count means: to the end of the file."""
-        if self.there.tests:
+        if self.other_deletes.tests:
             return True
-        died = np.setdiff1d(self.there.positions, self.here.positions, assume_unique=True)
+        died = np.setdiff1d(self.other_deletes.positions, self.own_deletes.positions, assume_unique=True)
         return bool(np.searchsorted(died, first) < np.searchsorted(died, first + count)) if count >= 0 else bool(len(died))
 
     def deleted(self, first: int, count: int, columns: Sequence[pa.Array] = (), fields: Sequence[NestedField] = ()) -> Flags:
-        here, there = (d.deleted(first, count, columns, fields) for d in (self.here, self.there))
-        if there is None:
+        deleted_by_own, deleted_by_other = (d.deleted(first, count, columns, fields) for d in (self.own_deletes, self.other_deletes))
+        if deleted_by_other is None:
             return np.ones(count, bool)
-        return ~there if here is None else ~there | here
+        return ~deleted_by_other if deleted_by_own is None else ~deleted_by_other | deleted_by_own
 
 
 def change_rows(change: ChangeTask, context: ReadContext, *, threads: bool = False) -> Iterator[pa.RecordBatch]:

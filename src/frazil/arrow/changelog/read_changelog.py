@@ -187,8 +187,8 @@ def labelled(task: ChangeTask, batch: pa.RecordBatch, read: ChangeRead, columns:
     kinds = pa.repeat("INSERT" if task.inserted else "DELETE", batch.num_rows)
     if verdict is not None:
         places = batch.column(batch.num_columns - 1).to_numpy()
-        stays = pa.array(verdict.stays.of(places))
-        updated = pa.array(verdict.updates.of(places))
+        stays = pa.array(verdict.stays.get(places))
+        updated = pa.array(verdict.updates.get(places))
         kinds = pc.if_else(updated, "UPDATE_AFTER" if task.inserted else "UPDATE_BEFORE", kinds).filter(stays)
         batch = batch.select(range(batch.num_columns - 1)).filter(stays) if batch.num_columns > 1 else batch.filter(stays)
     count = len(kinds)
@@ -197,22 +197,26 @@ def labelled(task: ChangeTask, batch: pa.RecordBatch, read: ChangeRead, columns:
         CHANGE_FIELDS[2].field_id: pa.repeat(pa.scalar(task.snapshot_id, pa.int64()), count),
     }  # fmt: skip
     own = {field.field_id: batch.column(n) for n, field in enumerate(columns.fields)}
-    kept = _kept(read, columns, own, facts, count)
-    schema, made = to_arrow_schema(read.projection), []
-    for wanted, shown in zip(read.projection.fields, schema, strict=True):
-        column = facts[wanted.field_id] if wanted.field_id in facts else own[wanted.field_id]
-        column = column if kept is None else column.filter(kept)
-        made.append(column if column.type.equals(shown.type) else column.cast(shown.type))  # the filter needed more fields of a struct
-    return batch_of(made, schema, count)
+    matching = _matching(read, columns, own, facts, count)
+    schema, shown_columns = to_arrow_schema(read.projection), []
+    for projected, shown in zip(read.projection.fields, schema, strict=True):
+        column = facts[projected.field_id] if projected.field_id in facts else own[projected.field_id]
+        column = column if matching is None else column.filter(matching)
+        # The filter may have needed more fields of a struct than are shown.
+        shown_columns.append(column if column.type.equals(shown.type) else column.cast(shown.type))
+    return batch_of(shown_columns, schema, count)
 
 
-def _kept(read: ChangeRead, columns: Schema, own: dict[int, pa.Array], facts: dict[int, pa.Array], count: int) -> pa.BooleanArray | None:
+def _matching(
+    read: ChangeRead, columns: Schema, own: dict[int, pa.Array], facts: dict[int, pa.Array], count: int
+) -> pa.BooleanArray | None:
+    """Tell which rows match the filter on the columns of the changelog; None: all."""
     if read.after is None:
         return None
-    held = Schema(*columns.fields, *CHANGE_FIELDS)
-    batch = pa.RecordBatch.from_arrays([*own.values(), *facts.values()], names=[f.name for f in held.fields])
-    names = {i: f.name for i, f in held.by_id.items()}
-    paths = {i: (*(names[p] for p in held.parents[i]), names[i]) for i in references(read.after)}
+    fields = Schema(*columns.fields, *CHANGE_FIELDS)
+    batch = pa.RecordBatch.from_arrays([*own.values(), *facts.values()], names=[f.name for f in fields.fields])
+    names = {i: f.name for i, f in fields.by_id.items()}
+    paths = {i: (*(names[p] for p in fields.parents[i]), names[i]) for i in references(read.after)}
     return pc.fill_null(evaluate(read.after, batch, paths), False)
 
 

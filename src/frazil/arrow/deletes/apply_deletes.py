@@ -47,17 +47,17 @@ def widened(own: Schema, keys: Schema) -> Schema:
     return Schema(*_joined(own.fields, keys.fields), schema_id=own.schema_id)
 
 
-def _joined(first: tuple[NestedField, ...], more: tuple[NestedField, ...]) -> tuple[NestedField, ...]:
+def _joined(first: tuple[NestedField, ...], added: tuple[NestedField, ...]) -> tuple[NestedField, ...]:
     """Join fields by id; where both have one, the first's stays. Added fields get names that no column can have."""
-    by_id = {f.field_id: f for f in more}
-    known = {f.field_id for f in first}
-    kept = []
-    for f in first:
-        other = by_id.get(f.field_id)
-        if other is not None and isinstance(f.field_type, StructType) and isinstance(other.field_type, StructType):
-            f = replace(f, field_type=StructType(*_joined(f.field_type.fields, other.field_type.fields)))
-        kept.append(f)
-    return (*kept, *(replace(_optional(f), name=f"\0{f.field_id}") for f in more if f.field_id not in known))
+    by_id = {field.field_id: field for field in added}
+    first_ids = {field.field_id for field in first}
+    joined = []
+    for field in first:
+        other = by_id.get(field.field_id)
+        if other is not None and isinstance(field.field_type, StructType) and isinstance(other.field_type, StructType):
+            field = replace(field, field_type=StructType(*_joined(field.field_type.fields, other.field_type.fields)))
+        joined.append(field)
+    return (*joined, *(replace(_optional(field), name=f"\0{field.field_id}") for field in added if field.field_id not in first_ids))
 
 
 def _optional(f: NestedField) -> NestedField:

@@ -132,9 +132,9 @@ def _grouped(delete: DataFile, storage: Storage, only: str | None) -> _PositionF
     with reading(delete.file_path, delete.file_format):
         for names, encoded, places in _position_rows(delete, storage):
             code = np.array([numbers.setdefault(n, len(numbers)) if only in (None, n) else -1 for n in names], np.int32)[encoded]
-            kept = slice(None) if only is None else code >= 0
-            codes.append(code[kept])
-            positions.append(places[kept])
+            chosen = slice(None) if only is None else code >= 0
+            codes.append(code[chosen])
+            positions.append(places[chosen])
     code, place = np.concatenate(codes), np.concatenate(positions)
     order = np.lexsort((place, code))
     code, place = code[order], place[order]
@@ -151,7 +151,7 @@ def _position_rows(delete: DataFile, storage: Storage) -> Iterator[tuple[list[st
     plan = plan_columns(_POSITION_COLUMNS, schema, {}, prune=source.prunes_leaves, name=delete.file_path)
     rows = 0
     for raw, count in _batches(source, plan, delete):
-        paths, places = (build(p, None if at is None else raw[at], count) for at, p in plan.columns)
+        paths, places = (build(p, None if index is None else raw[index], count) for index, p in plan.columns)
         rows += count
         if paths.null_count or places.null_count:
             raise CorruptData(f"Position delete file {delete.file_path} has a row without a path or a position.", file=delete.file_path)
@@ -169,9 +169,9 @@ def position_batches(delete: DataFile, files: Sequence[DataFile], storage: Stora
     wanted = dict(zip(normalised(pa.array([f.file_path for f in files], pa.string())).to_pylist(), files, strict=True))
     with reading(delete.file_path, delete.file_format):
         for names, encoded, places in _position_rows(delete, storage):
-            for at, name in enumerate(names):
+            for number, name in enumerate(names):
                 if (file := wanted.get(name)) is not None:
-                    found = distinct(places[encoded == at])
+                    found = distinct(places[encoded == number])
                     _check_range(delete, file, found)
                     yield file.file_path, found
 
@@ -232,7 +232,7 @@ def keys_of(
         plan = plan_columns(fields, schema, {}, prune=source.prunes_leaves, name=delete.file_path)
         rows = 0
         for raw, count in _batches(source, plan, delete):
-            columns = [build(p, None if at is None else raw[at], count) for at, p in plan.columns]
+            columns = [build(p, None if index is None else raw[index], count) for index, p in plan.columns]
             rows += count
             yield [key_column(columns, fields, i) for i in ids]
         _check_rows(delete, rows)
@@ -244,12 +244,12 @@ def _has(fields: Sequence[FileField], field_id: int) -> bool:
 
 def key_column(columns: Sequence[pa.Array], fields: Sequence[NestedField], field_id: int) -> pa.Array:
     """Find a column by field id, at any depth of structs; its value is null where a struct around it is null."""
-    at = next(i for i, f in enumerate(fields) if f.field_id == field_id or _holds(f, field_id))
-    array, field = columns[at], fields[at]
+    index = next(i for i, f in enumerate(fields) if f.field_id == field_id or _holds(f, field_id))
+    array, field = columns[index], fields[index]
     while field.field_id != field_id:
         members: tuple[NestedField, ...] = children(field.field_type)
-        at = next(i for i, f in enumerate(members) if f.field_id == field_id or _holds(f, field_id))
-        array, field = array.flatten()[at], members[at]
+        index = next(i for i, f in enumerate(members) if f.field_id == field_id or _holds(f, field_id))
+        array, field = array.flatten()[index], members[index]
     return array
 
 

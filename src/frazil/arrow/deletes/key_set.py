@@ -80,27 +80,27 @@ class KeySet:
         """Flag the rows of these canonical columns that are keys of the set."""
         wanted = hash_columns(columns)
         bucket = (wanted >> np.uint64(self.shift)).astype(np.int64)
-        at, end = self.starts[bucket].astype(np.int64), self.starts[bucket + 1]
+        slot, end_slot = self.starts[bucket].astype(np.int64), self.starts[bucket + 1]
         found = np.zeros(len(wanted), bool)
-        rows = np.flatnonzero(at < end)
+        rows = np.flatnonzero(slot < end_slot)
         while len(rows):
-            hit = rows[self.hashes[at[rows]] == wanted[rows]]
-            if len(hit):
-                found[hit[rows_equal(columns, hit, self.columns, at[hit])]] = True
-            at[rows] += 1
-            rows = rows[(at[rows] < end[rows]) & ~found[rows]]
+            candidates = rows[self.hashes[slot[rows]] == wanted[rows]]
+            if len(candidates):
+                found[candidates[rows_equal(columns, candidates, self.columns, slot[candidates])]] = True
+            slot[rows] += 1
+            rows = rows[(slot[rows] < end_slot[rows]) & ~found[rows]]
         return found
 
 
-def rows_equal(left: Sequence[pa.Array], at: Any, right: Sequence[pa.Array], there: Any) -> Flags:
-    """Compare rows `at` of the left columns with rows `there` of the right ones: equal when all columns are; null equals null."""
-    same = np.ones(len(at), bool)
-    at, there = pa.array(at), pa.array(there)
-    for a, b in zip(left, right, strict=True):
-        x, y = a.take(at), b.take(there)
-        equal = pc.fill_null(pc.equal(x, y), False)
-        if x.null_count and y.null_count:
-            equal = pc.or_(equal, pc.and_(x.is_null(), y.is_null()))
+def rows_equal(left: Sequence[pa.Array], left_rows: Any, right: Sequence[pa.Array], right_rows: Any) -> Flags:
+    """Compare the rows `left_rows` and `right_rows`, pair by pair: equal when all columns are; null equals null."""
+    same = np.ones(len(left_rows), bool)
+    left_rows, right_rows = pa.array(left_rows), pa.array(right_rows)
+    for left_column, right_column in zip(left, right, strict=True):
+        left_values, right_values = left_column.take(left_rows), right_column.take(right_rows)
+        equal = pc.fill_null(pc.equal(left_values, right_values), False)
+        if left_values.null_count and right_values.null_count:
+            equal = pc.or_(equal, pc.and_(left_values.is_null(), right_values.is_null()))
         same &= equal.to_numpy(zero_copy_only=False)
     return same
 
@@ -119,17 +119,17 @@ def hash_columns(columns: Sequence[pa.Array]) -> Words:
 
 def _words(column: pa.Array) -> list[Words]:
     """Convert a column to one or two 64-bit words per row; those of null rows are 0."""
-    t = column.type
-    if pa.types.is_boolean(t) or pa.types.is_integer(t):
-        filled = pc.fill_null(column, pa.scalar(0).cast(t)) if column.null_count else column
+    type_ = column.type
+    if pa.types.is_boolean(type_) or pa.types.is_integer(type_):
+        filled = pc.fill_null(column, pa.scalar(0).cast(type_)) if column.null_count else column
         return [filled.to_numpy(zero_copy_only=False).astype(np.int64).view(np.uint64)]
-    if pa.types.is_decimal128(t):
+    if pa.types.is_decimal128(type_):
         begin, end = 2 * column.offset, 2 * (column.offset + len(column))
         raw = np.frombuffer(column.buffers()[1] or b"", np.uint64)[begin:end].reshape(-1, 2).copy()
         if column.null_count:
             raw[column.is_null().to_numpy(zero_copy_only=False)] = 0
         return [raw[:, 0], raw[:, 1]]
-    if pa.types.is_null(t):
+    if pa.types.is_null(type_):
         return [np.zeros(len(column), np.uint64)]
     data = column.cast(pa.large_binary())
     lengths = pc.fill_null(pc.binary_length(data), 0).to_numpy(zero_copy_only=False).astype(np.uint64)

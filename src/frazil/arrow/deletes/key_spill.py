@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from frazil.arrow.deletes.key_set import Flags, KeySet, hash_columns
-from frazil.storage.base import temporary
+from frazil.storage.base import temporary_files
 
 PART = 64 * 1024 * 1024  # bytes per part, which is sorted in memory
 _PARTS = 256  # files open at once, at most
@@ -33,7 +33,8 @@ class SpilledKeys:
     def of(cls, batches: Iterable[Sequence[pa.Array]], size: int) -> SpilledKeys:
         """Make a set of batches of canonical columns. `size`: about how many bytes all of them take."""
         count = 1 << min(_PARTS, max(2, -(-size // PART)) - 1).bit_length()
-        with temporary(), tempfile.TemporaryDirectory(prefix="frazil-keys-", ignore_cleanup_errors=True) as place, temporary(place):
+        prefix = "frazil-keys-"
+        with temporary_files(), tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as place, temporary_files(place):
             written = _split(batches, count, Path(place))
             return cls(tuple(_mapped(p) if p is not None else None for p in written))
 

@@ -97,14 +97,14 @@ def write_position_deletes(
 
 def _grouped(deletes: Iterable[FileDeletes], granularity: str) -> Iterator[list[tuple[DataFile, Positions]]]:
     if granularity == "file":
-        for one in checked(deletes):
-            yield [one]
+        for file_deletes in checked(deletes):
+            yield [file_deletes]
         return
     groups: dict[PartitionKey, list[tuple[DataFile, Positions]]] = {}
     for file, positions in checked(deletes):
         groups.setdefault(partition_key(file.spec_id, file.partition), []).append((file, positions))
     for group in groups.values():
-        yield sorted(group, key=lambda one: one[0].file_path)
+        yield sorted(group, key=lambda file_deletes: file_deletes[0].file_path)
 
 
 def _write_positions(group: Sequence[tuple[DataFile, Positions]], context: WriteContext, files: OutputFiles) -> None:
@@ -112,8 +112,8 @@ def _write_positions(group: Sequence[tuple[DataFile, Positions]], context: Write
     like = group[0][0]
     writer = Rolling(context.with_spec(like.spec_id), files, like.partition, 0)
     for file, positions in group:
-        for at in range(0, len(positions), _ROWS):
-            places = positions[at : at + _ROWS]
+        for start in range(0, len(positions), _ROWS):
+            places = positions[start : start + _ROWS]
             writer.add(pa.RecordBatch.from_arrays([pa.repeat(file.file_path, len(places)), pa.array(places)], schema=_ARROW))
     writer.close()
 
@@ -199,8 +199,8 @@ def _write_keys(batches: Iterable[pa.RecordBatch], context: WriteContext, plain:
 
 def _projected(batch: pa.RecordBatch, fields: Sequence[NestedField], wanted: Sequence[NestedField]) -> pa.RecordBatch:
     """Keep only the wanted columns, and of structs only the wanted members."""
-    at = {f.field_id: i for i, f in enumerate(fields)}
-    columns = [_narrow(batch.column(at[w.field_id]), fields[at[w.field_id]], w) for w in wanted]
+    index_of = {f.field_id: i for i, f in enumerate(fields)}
+    columns = [_narrow(batch.column(index_of[w.field_id]), fields[index_of[w.field_id]], w) for w in wanted]
     return pa.RecordBatch.from_arrays(columns, names=[w.name for w in wanted])
 
 
@@ -208,8 +208,8 @@ def _narrow(array: pa.Array, have: NestedField, want: NestedField) -> pa.Array:
     if have.field_type == want.field_type or not isinstance(have.field_type, StructType) or not isinstance(want.field_type, StructType):
         return array
     members = have.field_type.fields
-    at = {f.field_id: i for i, f in enumerate(members)}
-    places = [at[w.field_id] for w in want.field_type.fields]
+    index_of = {f.field_id: i for i, f in enumerate(members)}
+    places = [index_of[w.field_id] for w in want.field_type.fields]
     inside = [_narrow(array.field(i), members[i], w) for i, w in zip(places, want.field_type.fields, strict=True)]
     typed = [pa.field(array.type.field(i).name, a.type, array.type.field(i).nullable) for i, a in zip(places, inside, strict=True)]
     return pa.StructArray.from_arrays(inside, fields=typed, mask=array.is_null() if array.null_count else None)

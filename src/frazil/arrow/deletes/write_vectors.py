@@ -40,9 +40,9 @@ def write_vectors(deletes: Iterable[FileDeletes], context: WriteContext, *, firs
         DataFile(
             content=int(DataFileContent.POSITION_DELETES), file_path=location, file_format="puffin", partition=file.partition,
             spec_id=file.spec_id, record_count=count, file_size_in_bytes=len(data), referenced_data_file=file.file_path,
-            content_offset=at.offset, content_size_in_bytes=at.length,
+            content_offset=place.offset, content_size_in_bytes=place.length,
         )
-        for (file, _, count), at in zip(blobs, placed, strict=True)
+        for (file, _, count), place in zip(blobs, placed, strict=True)
     ]  # fmt: skip
 
 

@@ -76,17 +76,17 @@ def _mapped(fields: tuple[FileField, ...], mapping: Iterable[MappedField]) -> tu
     return tuple(_map_one(f, known.get(f.name)) for f in fields)
 
 
-def _map_one(f: FileField, mapped: MappedField | None) -> FileField:
+def _map_one(field: FileField, mapped: MappedField | None) -> FileField:
     if mapped is None:
-        return replace(f, field_id=None)
+        return replace(field, field_id=None)
     inside = mapped.fields or ()
-    if is_list(f.type):  # the name of a list's child in the file does not matter: writers disagree about it
-        children = tuple(_map_one(c, _named(inside, "element")) for c in f.children)
-    elif pa.types.is_map(f.type):
-        children = tuple(_map_one(c, _named(inside, n)) for c, n in zip(f.children, ("key", "value"), strict=True))
+    if is_list(field.type):  # the name of a list's child in the file does not matter: writers disagree about it
+        children = tuple(_map_one(c, _named(inside, "element")) for c in field.children)
+    elif pa.types.is_map(field.type):
+        children = tuple(_map_one(c, _named(inside, n)) for c, n in zip(field.children, ("key", "value"), strict=True))
     else:
-        children = _mapped(f.children, inside)
-    return replace(f, field_id=mapped.field_id, children=children)
+        children = _mapped(field.children, inside)
+    return replace(field, field_id=mapped.field_id, children=children)
 
 
 def _named(fields: Iterable[MappedField], name: str) -> MappedField | None:

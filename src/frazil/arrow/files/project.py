@@ -91,13 +91,13 @@ def merge_plans(first: ColumnsPlan, second: ColumnsPlan, *, pruned: bool) -> Col
     None when both read parts of the same nested column: each has a plan for its own pruned form of it.
     """
     fields = tuple(sorted({*first.fields, *second.fields}))
-    parts = [(whole, at, plan) for whole in (first, second) for at, plan in whole.columns]
-    nested = {whole.fields[at] for whole, at, plan in parts if at is not None and not isinstance(plan, Converted | AsIs)}
-    both = set(first.fields) & set(second.fields)
-    if pruned and (both & nested):
+    parts = [(read, index, plan) for read in (first, second) for index, plan in read.columns]
+    nested = {read.fields[index] for read, index, plan in parts if index is not None and not isinstance(plan, Converted | AsIs)}
+    shared = set(first.fields) & set(second.fields)
+    if pruned and (shared & nested):
         return None
-    place = {at: i for i, at in enumerate(fields)}
-    columns = tuple((None if at is None else place[whole.fields[at]], plan) for whole, at, plan in parts)
+    place = {index: i for i, index in enumerate(fields)}
+    columns = tuple((None if index is None else place[read.fields[index]], plan) for read, index, plan in parts)
     return ColumnsPlan(columns, fields, tuple(sorted({*first.leaves, *second.leaves})))
 
 
@@ -130,21 +130,21 @@ class _Planner:
         found: list[tuple[int | None, Plan]] = []
         leaves: set[int] = set()
         for field in wanted:
-            at = by_id.get(field.field_id)
-            if at is None or isinstance(field.field_type, UnknownType) or (self.by_name and field.field_id in self.constants):
+            index = by_id.get(field.field_id)
+            if index is None or isinstance(field.field_type, UnknownType) or (self.by_name and field.field_id in self.constants):
                 found.append((None, self.missing(field)))
                 continue
-            plan, inside = self.column(field.field_type, have[at])
-            found.append((at, plan))
+            plan, inside = self.column(field.field_type, have[index])
+            found.append((index, plan))
             leaves |= inside
-        fields = sorted({at for at, _ in found if at is not None})
+        fields = sorted({index for index, _ in found if index is not None})
         if needs_one and not fields and have:  # some member must be read to know where the struct is null: the one with the fewest leaves
             fields = [min(range(len(have)), key=lambda i: have[i].leaves[1] - have[i].leaves[0])]
             leaves.add(have[fields[0]].leaves[0])
         if not self.prune and needs_one:
             return tuple(found), fields, leaves
-        place = {at: i for i, at in enumerate(fields)}
-        return tuple((None if at is None else place[at], plan) for at, plan in found), fields, leaves
+        place = {index: i for i, index in enumerate(fields)}
+        return tuple((None if index is None else place[index], plan) for index, plan in found), fields, leaves
 
     def missing(self, field: NestedField) -> Plan:
         if field.field_id in self.constants:
@@ -212,7 +212,7 @@ def build(plan: Plan, array: pa.Array | None, count: int) -> pa.Array:
             return repeated(type_, value, count)
         case Struct(type_, members):
             assert array is not None
-            children = [build(p, None if at is None else array.field(at), count) for at, p in members]
+            children = [build(p, None if index is None else array.field(index), count) for index, p in members]
             mask = array.is_null() if array.null_count else None
             if not children:
                 return pa.array([None if not v else {} for v in array.is_valid().to_pylist()], type_)

@@ -81,12 +81,12 @@ class AvroSource:
             for count, block in blocks:
                 if count > len(block) and self.schema.fields:
                     raise CorruptData(f"A block claims {count} rows in {len(block)} bytes.")
-                at = 0
+                offset = 0
                 for _ in range(count):
-                    row, at = read(block, at)
+                    row, offset = read(block, offset)
                     yield row
-                if at != len(block):
-                    raise CorruptData(f"A block holds {len(block) - at} bytes more than its rows take.")
+                if offset != len(block):
+                    raise CorruptData(f"A block holds {len(block) - offset} bytes more than its rows take.")
 
         found = rows()
         while batch := list(itertools.islice(found, batch_size)):
@@ -135,11 +135,11 @@ def _leaf(node: AvroNode) -> pa.DataType:
         return pa.binary(node.size)
     if logical == "date" and node.kind == "int":
         return pa.date32()
-    what, _, unit = logical.rpartition("-")
+    annotation, _, unit = logical.rpartition("-")
     if unit in _UNITS and node.kind in ("int", "long"):
-        if what in ("timestamp", "local-timestamp"):
-            return pa.timestamp(_UNITS[unit], "UTC" if what == "timestamp" and node.properties.get("adjust-to-utc", True) else None)
-        if what == "time":
+        if annotation in ("timestamp", "local-timestamp"):
+            return pa.timestamp(_UNITS[unit], "UTC" if annotation == "timestamp" and node.properties.get("adjust-to-utc", True) else None)
+        if annotation == "time":
             return pa.time32("ms") if unit == "millis" else pa.time64(_UNITS[unit])
     return _PLAIN[node.kind]
 

@@ -170,7 +170,7 @@ def _usual(type_: pa.DataType) -> pa.DataType:
         return pa.binary()
     if not pa.types.is_nested(type_):
         return type_
-    fields = [type_.field(at) for at in range(type_.num_fields)]
+    fields = [type_.field(number) for number in range(type_.num_fields)]
     if pa.types.is_map(type_):
         fields = [type_.key_field, type_.item_field]
     parts = [f.with_type(_usual(f.type)) for f in fields]

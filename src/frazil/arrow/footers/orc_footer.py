@@ -83,18 +83,18 @@ def _precisions(footer: bytes) -> Iterator[int]:
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
     """List the field numbers and values of a protobuf message: varints as integers, length-delimited values as bytes."""
-    at = 0
-    while at < len(data):
-        key, at = read_unsigned(data, at)
+    offset = 0
+    while offset < len(data):
+        key, offset = read_unsigned(data, offset)
         match key & 7:
             case 0:
-                value, at = read_unsigned(data, at)
+                value, offset = read_unsigned(data, offset)
                 yield key >> 3, value
             case 1 | 5:
-                at += 8 if key & 7 == 1 else 4
+                offset += 8 if key & 7 == 1 else 4
             case 2:
-                length, at = read_unsigned(data, at)
-                yield key >> 3, data[at : at + length]
-                at += length
+                length, offset = read_unsigned(data, offset)
+                yield key >> 3, data[offset : offset + length]
+                offset += length
             case _:
                 raise ValueError("not a field of a protobuf message")

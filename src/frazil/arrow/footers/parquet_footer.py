@@ -137,16 +137,16 @@ def with_field_ids(footer: Footer, schema: Schema) -> Footer:
 
 def add_field_ids(path: str, schema: Schema) -> None:
     """Rewrite the footer of a local file with field ids and, where its types need them, annotations. The caller syncs the file."""
-    with open(path, "r+b") as f:
-        size = os.fstat(f.fileno()).st_size
-        old = read_footer(f, size, path)
-        f.seek(size - 8)
-        length = int.from_bytes(f.read(4), "little")
+    with open(path, "r+b") as file:
+        size = os.fstat(file.fileno()).st_size
+        old = read_footer(file, size, path)
+        file.seek(size - 8)
+        length = int.from_bytes(file.read(4), "little")
         numbered = with_field_ids(old, schema)
         new = (with_annotations(numbered, schema) if needs_annotations(schema) else numbered).encode()
-        f.seek(size - 8 - length)
-        f.write(closing(new))
-        f.truncate()
+        file.seek(size - 8 - length)
+        file.write(closing(new))
+        file.truncate()
 
 
 def needs_annotations(schema: Schema) -> bool:
@@ -212,16 +212,16 @@ def _inside(node: ParquetNode, type_: IcebergType) -> ParquetNode:
     return node
 
 
-def _tree(flat: list[tuple[ParquetNode, int]], at: int, depth: int) -> tuple[ParquetNode, int]:
-    node, count = flat[at]
+def _tree(flat: list[tuple[ParquetNode, int]], index: int, depth: int) -> tuple[ParquetNode, int]:
+    node, count = flat[index]
     if depth > _DEEPEST:
         raise ValueError("columns are nested too deep")
-    at += 1
+    index += 1
     inside = []
     for _ in range(count):
-        child, at = _tree(flat, at, depth + 1)
+        child, index = _tree(flat, index, depth + 1)
         inside.append(child)
-    return replace(node, children=tuple(inside)), at
+    return replace(node, children=tuple(inside)), index
 
 
 def _element(data: bytes, position: int) -> tuple[tuple[ParquetNode, int], int]:

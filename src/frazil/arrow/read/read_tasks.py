@@ -221,16 +221,16 @@ def _tested(opened: OpenedFile, piece: Piece, context: ReadContext, threads: boo
     if not mask.true_count:
         return
     for raw, count, first in source.read(piece, opened.columns, size, threads):
-        at = first - piece.first_row
-        here = mask.slice(at, count)
-        if (found := here.true_count) > 0:
-            chosen = Chosen(None if found == count else here, gone[at : at + count])
+        offset = first - piece.first_row
+        mask_of_batch = mask.slice(offset, count)
+        if (matches := mask_of_batch.true_count) > 0:
+            chosen = Chosen(None if matches == count else mask_of_batch, gone[offset : offset + count])
             yield chosen_batch(opened, context, opened.columns.columns, raw, count, first, chosen)
 
 
 def _chosen(opened: OpenedFile, context: ReadContext, plans: Plans, raw: Sequence[pa.Array], count: int, first: int) -> Chosen:
     """Choose the rows for which the filter is TRUE and that are not deleted; where `_deleted` is projected, deleted rows are kept."""
-    columns = [build(p, None if at is None else raw[at], count) for at, p in plans]
+    columns = [build(p, None if index is None else raw[index], count) for index, p in plans]
     kept = _matching(opened, context, columns, count) if opened.filter is not None and columns else None
     deleted = opened.deletes.deleted(first, count, columns, opened.mask_fields) if opened.deletes else None
     if deleted is not None and not context.shows_deleted:
@@ -261,7 +261,7 @@ def chosen_batch(
     if kept is not None:
         raw, count = [a.filter(kept) for a in raw], kept.true_count
     pairs = zip(opened.wanted, plans, strict=True)
-    made = {field.field_id: build(plan, None if at is None else raw[at], count) for field, (at, plan) in pairs}
+    made = {field.field_id: build(plan, None if index is None else raw[index], count) for field, (index, plan) in pairs}
     columns = []
     for field in context.projection.fields:
         if field.field_id not in METADATA_IDS:

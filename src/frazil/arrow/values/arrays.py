@@ -72,12 +72,12 @@ def repeated(type_: IcebergType, value: Any, count: int) -> pa.Array:
     arrow_type = to_arrow_type(type_)
     if value is None:
         return pa.nulls(count, arrow_type)
-    one = array_of(type_, [value])
+    single = array_of(type_, [value])
     if count == 1:
-        return one
+        return single
     if isinstance(type_, StructType | ListType | MapType):
-        return one.take(pa.array([0] * count, pa.int64()))
-    return pa.repeat(one[0], count)
+        return single.take(pa.array([0] * count, pa.int64()))
+    return pa.repeat(single[0], count)
 
 
 def internal_values(type_: IcebergType, array: pa.Array) -> list[Any]:

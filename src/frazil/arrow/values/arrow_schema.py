@@ -83,9 +83,9 @@ def to_arrow_field(f: NestedField, *, field_ids: bool = False, storage: bool = F
     return pa.field(f.name, to_arrow_type(f.field_type, field_ids=field_ids, storage=storage), nullable=f.optional, metadata=metadata)
 
 
-def with_docs(fields: Iterable[pa.Field], of: Iterable[NestedField]) -> list[pa.Field]:
+def with_docs(fields: Iterable[pa.Field], columns: Iterable[NestedField]) -> list[pa.Field]:
     """Add the columns' comments to their Arrow fields as metadata, at any depth, where `from_arrow_schema` finds them."""
-    return [_with_doc(field, f) for field, f in zip(fields, of, strict=True)]
+    return [_with_doc(field, f) for field, f in zip(fields, columns, strict=True)]
 
 
 def _with_doc(field: pa.Field, f: NestedField) -> pa.Field:
@@ -109,17 +109,17 @@ def numbered_by_names(schema: pa.Schema, mapping: NameMapping) -> pa.Schema:
     """Add to an Arrow schema the field ids that a name mapping gives its columns. Raises ValidationError for a column that the mapping
     lacks."""
 
-    def one(field: pa.Field, name: str, holder: NameMapping | MappedField, path: str) -> pa.Field:
-        found = holder.find(name)
-        if found is None or found.field_id is None:
+    def numbered(field: pa.Field, name: str, holder: NameMapping | MappedField, path: str) -> pa.Field:
+        mapped = holder.find(name)
+        if mapped is None or mapped.field_id is None:
             raise ValidationError(f"The name mapping has no column {path}.", column=path)
         if inside := arrow_children(field.type):
             names = ["element"] if is_list(field.type) else ["key", "value"] if pa.types.is_map(field.type) else [f.name for f in inside]
-            fields = [one(f, n, found, f"{path}.{n}") for f, n in zip(inside, names, strict=True)]
+            fields = [numbered(f, n, mapped, f"{path}.{n}") for f, n in zip(inside, names, strict=True)]
             field = field.with_type(_made_of(field.type, fields))
-        return field.with_metadata({**(field.metadata or {}), PARQUET_FIELD_ID: str(found.field_id).encode()})
+        return field.with_metadata({**(field.metadata or {}), PARQUET_FIELD_ID: str(mapped.field_id).encode()})
 
-    return pa.schema([one(f, f.name, mapping, f.name) for f in schema], metadata=schema.metadata)
+    return pa.schema([numbered(f, f.name, mapping, f.name) for f in schema], metadata=schema.metadata)
 
 
 def from_arrow_schema(schema: pa.Schema, *, nanoseconds: bool = True) -> Schema:
@@ -210,16 +210,16 @@ def from_arrow_primitive(type_: pa.DataType) -> IcebergType | None:
     if isinstance(type_, pa.BaseExtensionType):
         name = type_.extension_name
         return UUIDType() if name == "arrow.uuid" else from_arrow_primitive(type_.storage_type)
-    t = pa.types
-    if t.is_dictionary(type_) or t.is_run_end_encoded(type_):
+    types = pa.types
+    if types.is_dictionary(type_) or types.is_run_end_encoded(type_):
         return from_arrow_primitive(type_.value_type)
-    if t.is_timestamp(type_):
+    if types.is_timestamp(type_):
         if type_.unit == "ns":
             return TimestamptzNanoType() if type_.tz else TimestampNanoType()
         return TimestamptzType() if type_.tz else TimestampType()
-    if t.is_decimal(type_) and type_.precision <= 38:
+    if types.is_decimal(type_) and type_.precision <= 38:
         return DecimalType(type_.precision, type_.scale)
-    if t.is_fixed_size_binary(type_):
+    if types.is_fixed_size_binary(type_):
         return FixedType(type_.byte_width)
     return IntegerType() if type_ in _SIGNED_SMALL else _BY_TYPE.get(type_)
 

@@ -75,33 +75,34 @@ def cast_for(have: pa.DataType, want: IcebergType) -> Cast | None:
 
 
 def _allowed(have: pa.DataType, want: IcebergType) -> bool:
-    t = pa.types
+    types = pa.types
     match want:
         case BooleanType() | UnknownType():
             return False
         case IntegerType() | LongType():
-            return bool(t.is_integer(have))
+            return bool(types.is_integer(have))
         case FloatType():  # not from double: hardly any double has an equal float
-            return bool(have == pa.float16() or t.is_integer(have))
+            return bool(have == pa.float16() or types.is_integer(have))
         case DoubleType():
-            return bool(t.is_floating(have) or t.is_integer(have))
+            return bool(types.is_floating(have) or types.is_integer(have))
         case DecimalType(scale=s):
-            if t.is_integer(have):
+            if types.is_integer(have):
                 return True
-            return bool(t.is_decimal(have)) and have.scale <= s
+            return bool(types.is_decimal(have)) and have.scale <= s
         case DateType():
-            return bool(t.is_date(have))
+            return bool(types.is_date(have))
         case TimeType():
-            return bool(t.is_time(have))
+            return bool(types.is_time(have))
         case StringType() | VariantType():
             return _is_text(have)
         case BinaryType() | GeometryType() | GeographyType():
-            return bool(t.is_binary(have) or t.is_large_binary(have) or t.is_binary_view(have) or t.is_fixed_size_binary(have))
+            plain = types.is_binary(have) or types.is_large_binary(have) or types.is_binary_view(have)
+            return bool(plain or types.is_fixed_size_binary(have))
         case FixedType():
-            return bool(t.is_binary(have) or t.is_large_binary(have))
-    if t.is_timestamp(have):  # a time with a zone is a point in time, whatever the zone; one without a zone is not
+            return bool(types.is_binary(have) or types.is_large_binary(have))
+    if types.is_timestamp(have):  # a time with a zone is a point in time, whatever the zone; one without a zone is not
         return bool(have.tz) == isinstance(want, _ZONED)
-    return bool(t.is_date(have)) and isinstance(want, _LOCAL)
+    return bool(types.is_date(have)) and isinstance(want, _LOCAL)
 
 
 def exact_bits(target: pa.DataType) -> int:

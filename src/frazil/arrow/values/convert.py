@@ -62,24 +62,24 @@ def _cast(target: pa.DataType) -> Convert:
 
 
 def _castable(have: pa.DataType, want: IcebergType) -> bool:
-    t = pa.types
+    types = pa.types
     match want:
         case IntegerType():
             return have in (pa.int8(), pa.int16(), pa.uint8(), pa.uint16())
         case LongType():
-            return bool(t.is_integer(have) and have != pa.uint64())
+            return bool(types.is_integer(have) and have != pa.uint64())
         case DecimalType(precision=p, scale=s):
-            return bool(t.is_decimal(have) and have.scale == s and have.precision <= p)
+            return bool(types.is_decimal(have) and have.scale == s and have.precision <= p)
         case StringType():
             return _is_text(have) or _is_bytes(have)
         case BinaryType() | GeometryType() | GeographyType():
-            return _is_text(have) or _is_bytes(have) or bool(t.is_fixed_size_binary(have))
+            return _is_text(have) or _is_bytes(have) or bool(types.is_fixed_size_binary(have))
         case FixedType():
             return _is_bytes(have)
         case TimeType():
-            return bool(have == pa.int64() or (t.is_time(have) and have.unit != "ns"))
+            return bool(have == pa.int64() or (types.is_time(have) and have.unit != "ns"))
         case DateType():
-            return bool(t.is_date(have))
+            return bool(types.is_date(have))
     # the only promotion left is float to double
     return bool(have == pa.float32() and to_arrow_type(want) == pa.float64())
 

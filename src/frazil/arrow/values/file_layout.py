@@ -47,11 +47,11 @@ def layout(schema: Schema, leaf: Leaf, metadata: Metadata) -> Layout:
 
     `leaf`: a file format's own Arrow type for a leaf (None: that of `to_arrow_type`). `metadata`: what the fields carry (field ids).
     """
-    kept = [(i, f) for i, f in enumerate(schema.fields) if not isinstance(f.field_type, UnknownType)]
-    if not kept:
+    stored = [(i, f) for i, f in enumerate(schema.fields) if not isinstance(f.field_type, UnknownType)]
+    if not stored:
         raise Unsupported("A file needs at least one column whose type is not unknown.")
-    fields = [_field(f, leaf, metadata, f.name) for _, f in kept]
-    return Layout(pa.schema(fields), tuple((i, f.field_type) for i, f in kept))
+    fields = [_field(f, leaf, metadata, f.name) for _, f in stored]
+    return Layout(pa.schema(fields), tuple((i, f.field_type) for i, f in stored))
 
 
 def _field(f: NestedField, leaf: Leaf, metadata: Metadata, path: str) -> pa.Field:

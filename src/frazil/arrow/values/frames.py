@@ -93,23 +93,23 @@ def _is_of_pandas(value: Any, name: str) -> bool:
 
 def _of_pandas(frame: Any, wanted: Wanted) -> pa.Table:
     """Convert a pandas frame: its columns, then the named levels of its index, as pyarrow does; levels without a name are left out."""
-    columns = [(str(name), frame.iloc[:, at]) for at, name in enumerate(frame.columns)]
-    held = {name for name, _ in columns}
+    columns = [(str(name), frame.iloc[:, position]) for position, name in enumerate(frame.columns)]
+    names = {name for name, _ in columns}
     for level, name in enumerate(frame.index.names):
         if name is None:
             continue
         values = frame.index.get_level_values(level).to_series(index=frame.index, name=name)
-        if str(name) not in held:
+        if str(name) not in names:
             columns.append((str(name), values))
         elif not _same(frame[name] if name in frame.columns else frame[str(name)], values):
             raise InvalidInput(
                 f"The pandas frame has a column and an index level named {str(name)!r} with different values.",
                 hint="Rename one of them, or leave the index out: frame.reset_index(drop=True).", column=str(name),
             )  # fmt: skip
-    made = [_of_series(name, values, wanted(name)) for name, values in columns]
-    if not made:
+    arrays = [_of_series(name, values, wanted(name)) for name, values in columns]
+    if not arrays:
         return pa.Table.from_batches([pa.RecordBatch.from_struct_array(pa.array([{}] * len(frame), pa.struct([])))])
-    return pa.Table.from_arrays(made, names=[name for name, _ in columns])
+    return pa.Table.from_arrays(arrays, names=[name for name, _ in columns])
 
 
 def _same(column: Any, level: Any) -> bool:
@@ -124,8 +124,8 @@ def _of_series(name: str, values: Any, want: IcebergType | None) -> Any:
             return column_of(name, _objects(values), want)
         found = pa.array(values, from_pandas=True)
     except SchemaMismatch as error:
-        told = error.message.replace(f"Column {name} ", f"The pandas column {name} ", 1)
-        raise SchemaMismatch(told, hint=error.hint, **error.facts) from error
+        message = error.message.replace(f"Column {name} ", f"The pandas column {name} ", 1)
+        raise SchemaMismatch(message, hint=error.hint, **error.facts) from error
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise SchemaMismatch(f"The pandas column {name} cannot be read as one type: {error}.", hint=TYPED, column=name) from error
     if isinstance(want, IntegerType | LongType) and pa.types.is_floating(found.type):

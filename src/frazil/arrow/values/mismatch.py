@@ -80,22 +80,22 @@ def no_such_column(name: str, type_: str, known: Iterable[str]) -> Problem:
 
 def advice(have: pa.DataType, want: IcebergType) -> str:
     """Advise what to do where a column does not take values of another type, or a value has no equal in it; "" where that is plain."""
-    t = pa.types
-    if t.is_timestamp(have) or t.is_date(have):
-        if isinstance(want, _ZONED) and (t.is_date(have) or have.tz is None):
+    types = pa.types
+    if types.is_timestamp(have) or types.is_date(have):
+        if isinstance(want, _ZONED) and (types.is_date(have) or have.tz is None):
             return _GIVE_A_ZONE
-        if isinstance(want, (*_LOCAL, DateType, TimeType)) and t.is_timestamp(have) and have.tz is not None:
+        if isinstance(want, (*_LOCAL, DateType, TimeType)) and types.is_timestamp(have) and have.tz is not None:
             return _TAKE_THE_ZONE
-        if isinstance(want, TimestampType | TimestamptzType) and t.is_timestamp(have) and have.unit == "ns":
+        if isinstance(want, TimestampType | TimestamptzType) and types.is_timestamp(have) and have.unit == "ns":
             return _FINER
-    if t.is_floating(have) and isinstance(want, FloatType):
+    if types.is_floating(have) and isinstance(want, FloatType):
         return _ROUND
-    if t.is_floating(have) and isinstance(want, IntegerType | LongType):
+    if types.is_floating(have) and isinstance(want, IntegerType | LongType):
         return _WHOLE
-    if t.is_integer(have) and isinstance(want, FloatType | DoubleType):
+    if types.is_integer(have) and isinstance(want, FloatType | DoubleType):
         return _NOT_EXACT
-    if t.is_integer(have) and isinstance(want, IntegerType):
+    if types.is_integer(have) and isinstance(want, IntegerType):
         return "Make the table's column a long: t.update_schema().update_column(…, LongType())."
-    if t.is_decimal(have) and isinstance(want, DecimalType):
+    if types.is_decimal(have) and isinstance(want, DecimalType):
         return "Cast the column to the table's decimal, which rounds, or make the table's wider."
     return ""

@@ -38,10 +38,10 @@ def _add(column: pa.Array, halves: Digests) -> None:
     """Take a column into the chains, in place."""
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
-    t = column.type
-    if pa.types.is_null(t):
+    type_ = column.type
+    if pa.types.is_null(type_):
         return
-    if pa.types.is_struct(t):
+    if pa.types.is_struct(type_):
         if column.null_count:  # members of a null struct are null, so a word of its own tells that the struct itself is null
             _chain(halves, column.is_valid().to_numpy(zero_copy_only=False).astype(np.uint64))
         else:
@@ -49,14 +49,14 @@ def _add(column: pa.Array, halves: Digests) -> None:
         for member in column.flatten():
             _add(member, halves)
         return
-    if pa.types.is_map(t) or pa.types.is_list(t) or pa.types.is_large_list(t):
+    if pa.types.is_map(type_) or pa.types.is_list(type_) or pa.types.is_large_list(type_):
         own = _of_lists(column)
-    elif pa.types.is_fixed_size_binary(t) or _is_text(t):
+    elif pa.types.is_fixed_size_binary(type_) or _is_text(type_):
         own = _of_texts(column)
     else:
         numbers = _numbers(column)
-        for at in range(numbers.shape[1]):
-            _chain(halves, numbers[:, at], nulls=_nulls(column))
+        for word in range(numbers.shape[1]):
+            _chain(halves, numbers[:, word], nulls=_nulls(column))
         return
     _chain(halves, own[0], own[1], nulls=_nulls(column))
 
@@ -95,15 +95,15 @@ def _mixed(x: Words) -> Words:
 
 def _numbers(column: pa.Array) -> Words:
     """Convert a column of fixed width to words, one or more per row; those of nulls are arbitrary."""
-    t = column.type
-    if pa.types.is_floating(t):
+    type_ = column.type
+    if pa.types.is_floating(type_):
         column = float_bits(column)
-    elif pa.types.is_decimal(t):
-        words = t.bit_width // 64
+    elif pa.types.is_decimal(type_):
+        words = type_.bit_width // 64
         raw = np.frombuffer(column.buffers()[1] or b"", np.uint64)[words * column.offset : words * (column.offset + len(column))]
         return raw.reshape(-1, words)
-    elif pa.types.is_temporal(t):
-        column = column.view(pa.int32() if t.bit_width == 32 else pa.int64())
+    elif pa.types.is_temporal(type_):
+        column = column.view(pa.int32() if type_.bit_width == 32 else pa.int64())
     filled = pc.fill_null(column, pa.scalar(0).cast(column.type)) if column.null_count else column
     found: Words = filled.to_numpy(zero_copy_only=False).astype(np.int64).view(np.uint64).reshape(-1, 1)
     return found
@@ -131,17 +131,17 @@ def _of_bytes(raw: pa.Buffer, offsets: npt.NDArray[np.int64]) -> Digests:
     padded[: high - low] = np.frombuffer(raw, np.uint8, high - low, low) if high > low else 0
     words = np.ndarray((high - low + 1,), "<u8", padded, strides=(1,))  # a word begins at every byte
     rows = np.flatnonzero((lengths > 0) & (lengths <= LONG))
-    at = 0
+    offset = 0
     while len(rows):
-        left = lengths[rows] - at
-        here = words[begins[rows] - low + at].astype(np.uint64)
-        short = left < 8
-        here[short] &= (np.uint64(1) << (left[short].astype(np.uint64) * np.uint64(8))) - np.uint64(1)
-        some = halves[0][rows], halves[1][rows]
-        _chain(some, here)
-        halves[0][rows], halves[1][rows] = some
-        at += 8
-        rows = rows[left > 8]
+        bytes_left = lengths[rows] - offset
+        next_words = words[begins[rows] - low + offset].astype(np.uint64)
+        short = bytes_left < 8
+        next_words[short] &= (np.uint64(1) << (bytes_left[short].astype(np.uint64) * np.uint64(8))) - np.uint64(1)
+        chains = halves[0][rows], halves[1][rows]
+        _chain(chains, next_words)
+        halves[0][rows], halves[1][rows] = chains
+        offset += 8
+        rows = rows[bytes_left > 8]
     for row in np.flatnonzero(lengths > LONG):
         text = padded[begins[row] - low : begins[row] - low + lengths[row]]
         halves[0][row], halves[1][row] = np.frombuffer(hashlib.blake2b(text.tobytes(), digest_size=16).digest(), "<u8")

@@ -120,25 +120,25 @@ def _hash_bytes(data: pa.Array) -> _Words:
     starts, lengths = offsets[:-1] - offsets[0], np.diff(offsets)
     order = np.argsort(lengths, kind="stable")
     starts, lengths = starts[order], lengths[order]
-    h = np.zeros(len(data), np.uint32)
+    hashes_by_length = np.zeros(len(data), np.uint32)
     for word in range(int(lengths[-1]) // 4 if len(lengths) else 0):
         first = int(np.searchsorted(lengths, 4 * word + 4))
-        h[first:] = _round(h[first:], _words(padded, starts[first:] + 4 * word, 4))
+        hashes_by_length[first:] = _round(hashes_by_length[first:], _words(padded, starts[first:] + 4 * word, 4))
     tail = lengths % 4
     for rest in (1, 2, 3):
         rows = np.flatnonzero(tail == rest)
         if len(rows):
-            h[rows] ^= _mixed(_words(padded, starts[rows] + lengths[rows] - rest, rest))
+            hashes_by_length[rows] ^= _mixed(_words(padded, starts[rows] + lengths[rows] - rest, rest))
     found = np.empty(len(data), np.uint32)
-    found[order] = _final(h, lengths.astype(np.uint32))
+    found[order] = _final(hashes_by_length, lengths.astype(np.uint32))
     return found
 
 
-def _words(raw: npt.NDArray[np.uint8], at: Any, count: int) -> _Words:
+def _words(raw: npt.NDArray[np.uint8], offsets: Any, count: int) -> _Words:
     """Read little-endian words of 1 to 4 bytes at some offsets."""
-    words: _Words = raw[at].astype(np.uint32)
-    for i in range(1, count):
-        words |= raw[at + i].astype(np.uint32) << np.uint32(8 * i)
+    words: _Words = raw[offsets].astype(np.uint32)
+    for byte in range(1, count):
+        words |= raw[offsets + byte].astype(np.uint32) << np.uint32(8 * byte)
     return words
 
 

@@ -27,22 +27,22 @@ Pair = tuple[bytes, bytes]
 
 def variant_to_json(array: pa.Array) -> pa.Array:
     """Convert structs of metadata, value and, where shredded, typed_value to JSON text. Raises CorruptData for bytes of another format."""
-    names = [array.type.field(i).name for i in range(array.type.num_fields)]
+    names = [array.type.field(row).name for row in range(array.type.num_fields)]
     if "metadata" not in names or not {"value", "typed_value"} & set(names):
         raise CorruptData(f"A variant column must be a struct of metadata and value, but the file has {array.type}.")
     valid = array.is_valid().to_pylist()
     metadata = array.field(names.index("metadata")).to_pylist()
     values = array.field(names.index("value")).to_pylist() if "value" in names else [None] * len(array)
     typed = _typed(array.field(names.index("typed_value"))) if "typed_value" in names else None
-    made: list[str | None] = []
-    for i, is_there in enumerate(valid):
+    texts: list[str | None] = []
+    for row, is_there in enumerate(valid):
         if not is_there:
-            made.append(None)
+            texts.append(None)
             continue
-        keys = _keys(metadata[i])
-        found = _shredded(keys, values[i], None if typed is None else typed[i], array.type)
-        made.append(_to_text(None if found is MISSING else found))
-    return pa.array(made, pa.string())
+        keys = _keys(metadata[row])
+        found = _shredded(keys, values[row], None if typed is None else typed[row], array.type)
+        texts.append(_to_text(None if found is MISSING else found))
+    return pa.array(texts, pa.string())
 
 
 class _Missing:
@@ -121,24 +121,24 @@ def _keys(data: bytes | None) -> list[str]:
         raise CorruptData("A variant's metadata holds a name that is not UTF-8.") from e
 
 
-def _int(data: bytes, at: int, size: int) -> int:
-    return int.from_bytes(data[at : at + size], "little")
+def _int(data: bytes, offset: int, size: int) -> int:
+    return int.from_bytes(data[offset : offset + size], "little")
 
 
-def decode(keys: list[str], data: bytes, at: int = 0, depth: int = 0) -> Any:
+def decode(keys: list[str], data: bytes, offset: int = 0, depth: int = 0) -> Any:
     """Decode one value. Raises CorruptData when it reaches beyond its bytes or is nested too deeply."""
-    if at >= len(data) or depth > MAX_DEPTH:
+    if offset >= len(data) or depth > MAX_DEPTH:
         raise CorruptData("A variant's value is cut off or nested too deeply.")
-    header, kind = data[at] >> 2, data[at] & 3
+    header, kind = data[offset] >> 2, data[offset] & 3
     if kind == 0:
-        return _primitive(header, data, at + 1)
+        return _primitive(header, data, offset + 1)
     if kind == 1:
-        return _text(data, at + 1, header)
+        return _text(data, offset + 1, header)
     big = bool(header >> (4 if kind == 2 else 2) & 1)
     offset_size, id_size = (header & 3) + 1, (header >> 2 & 3) + 1
-    count = _int(data, at + 1, 4 if big else 1)
-    at += 5 if big else 2
-    ids_end = at + (count * id_size if kind == 2 else 0)
+    count = _int(data, offset + 1, 4 if big else 1)
+    offset += 5 if big else 2
+    ids_end = offset + (count * id_size if kind == 2 else 0)
     first = ids_end + (count + 1) * offset_size
     if first > len(data):
         raise CorruptData("A variant's value is cut off.")
@@ -146,17 +146,17 @@ def decode(keys: list[str], data: bytes, at: int = 0, depth: int = 0) -> Any:
     inside = [decode(keys, data, s, depth + 1) for s in starts]
     if kind == 3:
         return inside
-    ids = [_int(data, at + i * id_size, id_size) for i in range(count)]
+    ids = [_int(data, offset + i * id_size, id_size) for i in range(count)]
     if any(i >= len(keys) for i in ids):
         raise CorruptData("A variant's value has a field that its metadata does not name.")
     return {keys[i]: v for i, v in zip(ids, inside, strict=True)}
 
 
-def _text(data: bytes, at: int, length: int) -> str:
-    if at + length > len(data):
+def _text(data: bytes, offset: int, length: int) -> str:
+    if offset + length > len(data):
         raise CorruptData("A variant's text is cut off.")
     try:
-        return data[at : at + length].decode()
+        return data[offset : offset + length].decode()
     except UnicodeDecodeError as e:
         raise CorruptData("A variant's text is not UTF-8.") from e
 
@@ -165,11 +165,11 @@ _INTS = {3: 1, 4: 2, 5: 4, 6: 8}
 _DECIMALS = {8: 4, 9: 8, 10: 16}
 
 
-def _primitive(kind: int, data: bytes, at: int) -> Any:
+def _primitive(kind: int, data: bytes, offset: int) -> Any:
     def raw(size: int) -> bytes:
-        if at + size > len(data):
+        if offset + size > len(data):
             raise CorruptData("A variant's value is cut off.")
-        return data[at : at + size]
+        return data[offset : offset + size]
 
     if kind in _INTS:
         return int.from_bytes(raw(_INTS[kind]), "little", signed=True)
@@ -193,7 +193,7 @@ def _primitive(kind: int, data: bytes, at: int) -> Any:
         case 15:
             return raw(4 + int.from_bytes(raw(4), "little"))[4:]
         case 16:
-            return _text(data, at + 4, int.from_bytes(raw(4), "little"))
+            return _text(data, offset + 4, int.from_bytes(raw(4), "little"))
         case 20:
             return uuid.UUID(bytes=raw(16))
     raise CorruptData(f"A variant holds a value of unknown type {kind}.")

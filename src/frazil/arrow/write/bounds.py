@@ -43,5 +43,5 @@ def next_text(text: str) -> str | None:
 
 def next_bytes(data: bytes) -> bytes | None:
     """Find the least bytes above all that begin with `data`, as `next_text` does for text."""
-    kept = data.rstrip(b"\xff")
-    return kept[:-1] + bytes([kept[-1] + 1]) if kept else None
+    prefix = data.rstrip(b"\xff")
+    return prefix[:-1] + bytes([prefix[-1] + 1]) if prefix else None

@@ -65,11 +65,11 @@ class Conformed:
 
     def _batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         count = batch.num_rows
-        made = [make(None if at is None else _clean(batch.column(at)), count) for at, make in self.columns]
-        for at, name in self.required:
-            if made[at].null_count:
+        arrays = [make(None if index is None else _clean(batch.column(index)), count) for index, make in self.columns]
+        for index, name in self.required:
+            if arrays[index].null_count:
                 raise SchemaMismatch(f"Column {name} is required, but the frame holds nulls in it.", column=name)
-        return pa.RecordBatch.from_arrays(made, schema=self.schema)
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
 def conform(
@@ -128,9 +128,9 @@ class _Matcher:
         used: set[int] = set()
         found: list[tuple[int | None, Make]] = []
         for field in wanted:
-            at = self._find(field, have, path)
-            found.append((at, self._absent(field, path) if at is None else self.column(field, have[at], path)))
-            used |= {at} if at is not None else set()
+            index = self._find(field, have, path)
+            found.append((index, self._absent(field, path) if index is None else self.column(field, have[index], path)))
+            used |= {index} if index is not None else set()
         names = [field.name for field in wanted]
         self.problems += [no_such_column(path + h.name, str(h.type), names) for i, h in enumerate(have) if i not in used]
         return found
@@ -152,23 +152,23 @@ class _Matcher:
 
     def column(self, field: NestedField, have: pa.Field, path: str) -> Make:
         name = path + field.name
-        t, type_ = pa.types, have.type
+        types, type_ = pa.types, have.type
         if isinstance(type_, pa.BaseExtensionType) and not field.field_type.is_primitive:
             type_ = type_.storage_type
         match field.field_type:
-            case StructType() if t.is_struct(type_):
+            case StructType() if types.is_struct(type_):
                 members = self.struct(field.field_type.fields, [type_.field(i) for i in range(type_.num_fields)], name + ".")
                 return _struct_maker(field.field_type, members, field.field_type.fields, name)
-            case ListType() if t.is_list(type_) or t.is_large_list(type_) or t.is_fixed_size_list(type_) or t.is_list_view(type_):
+            case ListType() if any(t(type_) for t in (types.is_list, types.is_large_list, types.is_fixed_size_list, types.is_list_view)):
                 element = self.column(field.field_type.element_field, type_.value_field, name + ".")
                 return _list_maker(field.field_type, element, name)
-            case MapType() if t.is_map(type_):
+            case MapType() if types.is_map(type_):
                 key = self.column(field.field_type.key_field, type_.key_field, name + ".")
                 value = self.column(field.field_type.value_field, type_.item_field, name + ".")
                 return _map_maker(field.field_type, key, value, name)
-            case StructType() | ListType() | MapType() if t.is_null(type_):
+            case StructType() | ListType() | MapType() if types.is_null(type_):
                 return lambda _, count: pa.nulls(count, to_arrow_type(field.field_type))
-        if t.is_run_end_encoded(type_) and (path or t.is_dictionary(type_.value_type)):
+        if types.is_run_end_encoded(type_) and (path or types.is_dictionary(type_.value_type)):
             text = "is run-end encoded twice or inside another column"
             self.problems.append(Problem(name, str(have.type), str(field.field_type), text, "Decode it: pyarrow.compute.run_end_decode."))
             return lambda a, _: a
@@ -209,7 +209,7 @@ def _struct_maker(type_: StructType, members: list[tuple[int | None, Make]], fie
 
     def made(array: Any, count: int) -> pa.Array:
         array = array.storage if isinstance(array, pa.ExtensionArray) else array
-        inside = [make(None if at is None else array.field(at), count) for at, make in members]
+        inside = [make(None if index is None else array.field(index), count) for index, make in members]
         for f, a in zip(fields, inside, strict=True):
             _no_nulls(a, array, f, name)
         if not inside:  # without children, from_arrays would not know the number of rows

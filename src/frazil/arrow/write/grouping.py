@@ -121,16 +121,16 @@ def sort_keys(
     this batch has none, so that the columns of all batches are alike."""
     columns: dict[str, pa.Array] = {}
     keys: list[tuple[str, str]] = []
-    for i, sort_field in enumerate(order.fields):
+    for number, sort_field in enumerate(order.fields):
         source = schema.by_id.get(sort_field.source_id)
         if source is None or isinstance(source.field_type, VariantType):
             raise ValidationError(f"Cannot sort by {sort_field}: the schema has no such column, or it is a variant.")
         value = _sortable(_transformed(batch, schema, sort_field.source_id, sort_field.transform))
         if value.null_count or always:
-            columns[f"n{i}"] = value.is_valid()
-            keys.append((f"n{i}", "ascending" if sort_field.null_order is NullOrder.NULLS_FIRST else "descending"))
-        columns[f"v{i}"] = value
-        keys.append((f"v{i}", "ascending" if sort_field.direction is SortDirection.ASC else "descending"))
+            columns[f"n{number}"] = value.is_valid()
+            keys.append((f"n{number}", "ascending" if sort_field.null_order is NullOrder.NULLS_FIRST else "descending"))
+        columns[f"v{number}"] = value
+        keys.append((f"v{number}", "ascending" if sort_field.direction is SortDirection.ASC else "descending"))
     return columns, keys
 
 

@@ -113,7 +113,7 @@ def encoded(field: NestedField, array: pa.Array) -> list[bytes]:
         return values
     if not array.null_count:
         return [_VALUE + v for v in values]
-    return [_VALUE + v if there else _NULL for v, there in zip(values, array.is_valid().to_pylist(), strict=True)]
+    return [_VALUE + v if is_valid else _NULL for v, is_valid in zip(values, array.is_valid().to_pylist(), strict=True)]
 
 
 def _values(type_: IcebergType, array: pa.Array) -> list[bytes]:

@@ -233,8 +233,8 @@ class WriteContext:
         names, count = batch.schema.names, batch.num_rows
         last = [batch.column(f.name) if f.name in names else pa.nulls(count, pa.int64()) for f in LINEAGE]
         plain = [batch.column(i) for i, n in enumerate(names) if n not in _LINEAGE_NAMES]
-        kept = [n for n in names if n not in _LINEAGE_NAMES]
-        return pa.RecordBatch.from_arrays([*plain, *last], names=[*kept, *(f.name for f in LINEAGE)])
+        names_left = [n for n in names if n not in _LINEAGE_NAMES]
+        return pa.RecordBatch.from_arrays([*plain, *last], names=[*names_left, *(f.name for f in LINEAGE)])
 
 
 _LINEAGE_NAMES = frozenset(f.name for f in LINEAGE)
@@ -274,5 +274,5 @@ def check_formats(metadata: TableMetadata, options: WriteOptions, verb: Verb) ->
         properties = metadata.properties
         codecs = {f: (options.compression_codec or codec.of(properties)).lower() for f, codec in _CODECS.items() if f in written}
         if not any(c in LEVELS for c in codecs.values()):
-            of = " and ".join(f"{f} with {c}" for f, c in codecs.items()) or data
-            raise meaningless("compression_level", f"for {of} files", "The codecs with levels are zstd, gzip and brotli.")
+            codec_names = " and ".join(f"{f} with {c}" for f, c in codecs.items()) or data
+            raise meaningless("compression_level", f"for {codec_names} files", "The codecs with levels are zstd, gzip and brotli.")

@@ -245,10 +245,10 @@ class _Tail(io.RawIOBase):
 
     def finish(self, schema: Schema) -> None:
         """Write what was held back, with annotations in the footer."""
-        kept = bytes(self._kept or b"")
-        length = int.from_bytes(kept[-8:-4], "little")
-        footer = parquet_footer.with_annotations(parquet_footer.parse(kept[-8 - length : -8]), schema).encode()
-        self._sink.write(kept[: -8 - length] + parquet_footer.closing(footer))
+        tail = bytes(self._kept or b"")
+        length = int.from_bytes(tail[-8:-4], "little")
+        footer = parquet_footer.with_annotations(parquet_footer.parse(tail[-8 - length : -8]), schema).encode()
+        self._sink.write(tail[: -8 - length] + parquet_footer.closing(footer))
 
 
 def missing_bounds(metrics: Metrics, source: Any, schema: Schema, config: MetricsConfig) -> None:

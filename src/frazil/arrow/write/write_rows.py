@@ -19,7 +19,7 @@ from frazil.arrow.write.metrics import Metrics
 from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_parquet import missing_bounds
 from frazil.spec.data_file import DataFile
-from frazil.storage.base import told
+from frazil.storage.base import translated_errors
 from frazil.storage.locations import data_location
 from frazil.tasks.in_order import default_workers, map_in_order
 
@@ -201,18 +201,18 @@ class _OpenFile:
         self._output = context.storage.open_output(location)
         self._sink = self._output.__enter__()
         try:
-            with told(location, "write"):
+            with translated_errors(location, "write"):
                 self.writer = context.writer(self._sink, pool)
         except BaseException as error:
             self._output.__exit__(type(error), error, error.__traceback__)
             raise
 
     def write(self, batches: list[pa.RecordBatch]) -> None:
-        with told(self.location, "write"):  # the batches are in memory already, so an OSError is one of the file
+        with translated_errors(self.location, "write"):  # the batches are in memory already, so an OSError is one of the file
             self.writer.write(batches)
 
     def close(self) -> DataFile:
-        with told(self.location, "write"):
+        with translated_errors(self.location, "write"):
             metrics = self.writer.close()
             size = int(self._sink.tell())
         self._output.__exit__(None, None, None)

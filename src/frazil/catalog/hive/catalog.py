@@ -221,7 +221,7 @@ class HiveCatalog(HiveNamespaces):
         self._existing(check_namespace(namespace))
         names = sorted(self.client.ask(calls.GET_TABLE_NAMES, namespace[0]))
         if not self.settings.list_all:
-            batches = [names[at : at + _BATCH] for at in range(0, len(names), _BATCH)]
+            batches = [names[start : start + _BATCH] for start in range(0, len(names), _BATCH)]
             requests = [GetTablesRequest(namespace[0], batch, ClientCapabilities([])) for batch in batches]
             tables = [table for request in requests for table in self.client.ask(calls.GET_TABLES, request).tables or []]
             names = sorted(str(table.tableName) for table in tables if is_iceberg(table))

@@ -117,7 +117,7 @@ def _wait(client: HiveClient, answer: LockResponse, database: str, table: str) -
     while answer.state == _WAITING:
         left = client.settings.lock_timeout - (time.monotonic() - began)
         if left <= 0:
-            others = _told(client, database, table, lock_id)
+            others = _lock_holders(client, database, table, lock_id)
             message = f"Waited {client.settings.lock_timeout:g} s for the metastore's lock on {name}, held by {others}."
             hint = "A lock whose holder was killed goes after hive.txn.timeout (300 s)."
             raise WaitingForLockException(message, hint=hint, table=name)
@@ -148,19 +148,19 @@ def locks_on(client: HiveClient, database: str, table: str) -> list[HeldLock]:
     return [lock for lock in locks if ((lock.dbname or "").lower(), (lock.tablename or "").lower()) == (database.lower(), table.lower())]
 
 
-def _told(client: HiveClient, database: str, table: str, mine: int | None) -> str:
+def _lock_holders(client: HiveClient, database: str, table: str, own_lock_id: int | None) -> str:
     """Format who else holds the lock: owner, age and last heartbeat."""
     try:
-        held = [lock for lock in locks_on(client, database, table) if lock.lockid != mine and lock.state == _ACQUIRED]
+        foreign_locks = [lock for lock in locks_on(client, database, table) if lock.lockid != own_lock_id and lock.state == _ACQUIRED]
     except FrazilError as error:
         return f"somebody whom the metastore does not tell ({error})"
     now = time.time()
-    told = (
+    holders = (
         f"{lock.user}@{lock.hostname} ({lock.agentInfo}), lock {lock.lockid}, acquired {_age(lock.acquiredat, now)}, "
         f"last heartbeat {_age(lock.lastheartbeat, now)}"
-        for lock in held
+        for lock in foreign_locks
     )
-    return "; ".join(told) or "others, which have released it by now"
+    return "; ".join(holders) or "others, which have released it by now"
 
 
 def _age(milliseconds: int | None, now: float) -> str:

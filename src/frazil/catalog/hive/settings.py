@@ -74,15 +74,15 @@ def settings(properties: Mapping[str, str]) -> HiveSettings:
 def addresses(uri: str) -> tuple[tuple[str, int], ...]:
     """Parse the hosts and ports of a URI, or of several with commas between them. Raises InvalidInput."""
     found = []
-    for one in (part.strip() for part in uri.split(",")):
+    for address in (part.strip() for part in uri.split(",")):
         try:
-            parts = urlsplit(one)
+            parts = urlsplit(address)
             port = parts.port or _PORT
         except ValueError:
             parts, port = urlsplit(""), 0
         if parts.scheme != "thrift" or not parts.hostname or parts.username or parts.path not in ("", "/") or parts.query:
             raise InvalidInput(
-                f"Catalog property uri must be the address of a Hive Metastore, not {redact_text(one)!r}.",
+                f"Catalog property uri must be the address of a Hive Metastore, not {redact_text(address)!r}.",
                 hint="As in thrift://host:9083; several are separated by commas.",
             )
         found.append((parts.hostname, port))

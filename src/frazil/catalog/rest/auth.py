@@ -72,24 +72,24 @@ class Authentication:
 
     def secrets(self) -> tuple[str, ...]:
         """Return every secret that an answer could repeat."""
-        s = self.settings
-        secret = (s.credential or "").rpartition(":")[2]
-        return tuple(x for x in (s.password, s.token, s.credential, secret, self._token) if x and len(x) > 2)
+        settings = self.settings
+        secret = (settings.credential or "").rpartition(":")[2]
+        return tuple(x for x in (settings.password, settings.token, settings.credential, secret, self._token) if x and len(x) > 2)
 
     def _can_renew(self) -> bool:
         return self.settings.refresh and bool(self.settings.credential or (self._token and self.settings.exchange))
 
     def _renew(self) -> None:
-        s = self.settings
-        if s.credential:
-            client, _, secret = s.credential.rpartition(":")
+        settings = self.settings
+        if settings.credential:
+            client, _, secret = settings.credential.rpartition(":")
             form = {"grant_type": "client_credentials", **({"client_id": client} if client else {}), "client_secret": secret}
             headers: dict[str, str] = {}
         else:
             form = {"grant_type": _EXCHANGE, "subject_token": self._token or "", "subject_token_type": _ACCESS_TOKEN}
             headers = {"Authorization": f"Bearer {self._token}"}
         try:
-            body = self.fetch(s.server, {**form, **dict(s.more)}, headers)
+            body = self.fetch(settings.server, {**form, **dict(settings.form_fields)}, headers)
         except FrazilError:
             if self._token is not None and time.time() < self._expires_at:
                 self._renew_at = time.time() + 10  # the token at hand is still good
@@ -98,11 +98,11 @@ class Authentication:
         try:
             answer = msgspec.json.decode(body, type=_Token)
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-            text = f"The OAuth2 server {s.server} answers with something that is no token."
+            text = f"The OAuth2 server {settings.server} answers with something that is no token."
             raise StorageError(text, hint="Check oauth2-server-uri.") from None
         if not answer.access_token or not answer.access_token.isprintable() or not answer.access_token.isascii():
-            raise StorageError(f"The OAuth2 server {s.server} answers with an invalid token.", hint="Check oauth2-server-uri.")
-        self._take(answer.access_token, answer.expires_in if answer.expires_in is not None else s.expires_s)
+            raise StorageError(f"The OAuth2 server {settings.server} answers with an invalid token.", hint="Check oauth2-server-uri.")
+        self._take(answer.access_token, answer.expires_in if answer.expires_in is not None else settings.expires_s)
 
     def _take(self, token: str, life: float | None) -> None:
         self._token = token

@@ -108,7 +108,7 @@ class RestCatalog(RestViews):
 
     def _report(self, identifier: Identifier, report: Report) -> None:
         if self.routes.serves(_METRICS) and self.client.settings.reports_metrics:
-            self._table_asked(self.client.request("POST", f"{self.routes.table(identifier)}/metrics", body=request_of(report)), identifier)
+            self._table_answer(self.client.request("POST", f"{self.routes.table(identifier)}/metrics", body=request_of(report)), identifier)
 
     @property
     def routes(self) -> Routes:
@@ -123,23 +123,23 @@ class RestCatalog(RestViews):
 
     # --- tables
 
-    def _table_asked(self, answer: Answer, identifier: Identifier) -> Answer:
+    def _table_answer(self, answer: Answer, identifier: Identifier) -> Answer:
         name = f"{self.name}.{full_name(identifier)}"
-        return self._asked(answer, f"Table {name}", table=name)
+        return self._checked(answer, f"Table {name}", table=name)
 
     def load(self, identifier: Identifier) -> LoadedTable:
         key = check_identifier(identifier)
         path = self.routes.table(key)
         with self._lock:
-            kept, mode = self._kept.get(key), self.client.settings.snapshots
-        answer = self.client.request("GET", path, query={"snapshots": mode}, headers={"If-None-Match": kept[0]} if kept else None)
-        if answer.status == 304 and kept is not None:
-            return kept[1]
+            cached, mode = self._kept.get(key), self.client.settings.snapshots
+        answer = self.client.request("GET", path, query={"snapshots": mode}, headers={"If-None-Match": cached[0]} if cached else None)
+        if answer.status == 304 and cached is not None:
+            return cached[1]
         if answer.status == 404:
             with self._lock:
                 self._kept.pop(key, None)
             raise self._no_table(key, answer)
-        table = self._loaded(key, self._table_asked(answer, key))
+        table = self._loaded(key, self._table_answer(answer, key))
         if mode == "refs":
             table = self._with_others_later(table)
         if etag := answer.headers.get("ETag"):
@@ -156,22 +156,28 @@ class RestCatalog(RestViews):
         later = SnapshotsLater(table.metadata.snapshots, partial(self.all_snapshots, table.identifier, state, table.metadata.snapshots))
         return replace(table, metadata=replace(table.metadata, snapshots=later))
 
-    def all_snapshots(self, identifier: Identifier, state: TableMetadata, first: Snapshots) -> Snapshots:
-        """Load all snapshots that a table had in a state that it may have left meanwhile. `first`: those that are known."""
+    def all_snapshots(self, identifier: Identifier, state: TableMetadata, known_snapshots: Snapshots) -> Snapshots:
+        """Load all snapshots that a table had in the state `state`, which it may have left meanwhile.
+
+        `known_snapshots`: those that were loaded before.
+        """
         answer = self.client.request("GET", self.routes.table(identifier), query={"snapshots": "all"})
-        now = self._loaded(identifier, self._table_asked(answer, identifier)).metadata
-        if now.table_uuid != state.table_uuid:
+        current = self._loaded(identifier, self._table_answer(answer, identifier)).metadata
+        if current.table_uuid != state.table_uuid:
             name = f"{self.name}.{full_name(identifier)}"
             raise NoSuchTableError(f"Table {name} was replaced by another one since it was loaded.", hint="Load it again.", table=name)
-        whole = now.snapshots
-        if now.last_updated_ms != state.last_updated_ms or now.last_sequence_number != state.last_sequence_number:
-            last, at = state.last_sequence_number, state.last_updated_ms
-            newer = (s.snapshot_id for s in whole if ((s.sequence_number or 0) > last if now.format_version > 1 else s.timestamp_ms > at))
-            whole = whole.without(set(newer) - set(first.ids))
-        known = set(whole.ids)
-        for snapshot in first:  # which others have expired meanwhile
-            whole = whole if snapshot.snapshot_id in known else whole.adding(snapshot)
-        return whole
+        snapshots = current.snapshots
+        if current.last_updated_ms != state.last_updated_ms or current.last_sequence_number != state.last_sequence_number:
+            last_number, last_updated_ms = state.last_sequence_number, state.last_updated_ms
+            newer = (
+                s.snapshot_id for s in snapshots
+                if ((s.sequence_number or 0) > last_number if current.format_version > 1 else s.timestamp_ms > last_updated_ms)
+            )  # fmt: skip
+            snapshots = snapshots.without(set(newer) - set(known_snapshots.ids))
+        listed = set(snapshots.ids)
+        for snapshot in known_snapshots:  # those that have expired meanwhile are kept
+            snapshots = snapshots if snapshot.snapshot_id in listed else snapshots.adding(snapshot)
+        return snapshots
 
     def _no_table(self, identifier: Identifier, answer: Answer) -> NoSuchTableError:
         name = f"{self.name}.{full_name(identifier)}"
@@ -185,27 +191,30 @@ class RestCatalog(RestViews):
         body = decoded(answer, _Loaded, "table")
         location, name = body.metadata_location, f"{self.name}.{full_name(identifier)}"
         if not staged and not location:
-            raise CorruptData(f"The catalog's server answers {answer.asked} without the metadata location of table {name}.", table=name)
+            text = f"The catalog's server answers {answer.request_line} without the metadata location of table {name}."
+            raise CorruptData(text, table=name)
         try:
             metadata = decode_metadata(bytes(body.metadata), file=location or name)
         except FrazilError as error:
-            error.advise(f"The catalog's server answered {answer.asked} so.")
+            error.advise(f"The catalog's server answered {answer.request_line} so.")
             raise
         storage = self._storage(identifier, metadata.location, body.config or {}, body.storage_credentials or [])
         config = {**self.properties, **(body.config or {})}
         return LoadedTable(identifier, location or "", metadata, storage, config)
 
     def _storage(self, identifier: Identifier, location: str, config: Mapping[str, str], given: Sequence[StorageCredential]) -> Storage:
-        told = vended(location, config, given)
-        properties = {k: v for k, v in {**self.routes.properties, **told.properties}.items() if k not in SIGNING}
-        mine = tuple(sorted(self.properties.items()))
-        endpoint = self._signing_endpoint(identifier, {**config, **told.properties})
+        credentials = vended(location, config, given)
+        properties = {k: v for k, v in {**self.routes.properties, **credentials.properties}.items() if k not in SIGNING}
+        own_properties = tuple(sorted(self.properties.items()))
+        endpoint = self._signing_endpoint(identifier, {**config, **credentials.properties})
         if endpoint is not None:
-            signer = TableSigner(self.name, mine, identifier, client_of, newest_signing_endpoint, endpoint, self._token_of(config))
+            token = self._token_of(config)
+            signer = TableSigner(self.name, own_properties, identifier, client_of, newest_signing_endpoint, endpoint, token)
             return storage_for(location, properties, signer=signer)
-        if told.expires_ms is None or not holds_secrets(told):
+        if credentials.expires_ms is None or not holds_secrets(credentials):
             return storage_for(location, properties)
-        return storage_for(location, properties, TableCredentials(self.name, mine, identifier, location, ask_credentials, told))
+        renewing = TableCredentials(self.name, own_properties, identifier, location, ask_credentials, credentials)
+        return storage_for(location, properties, renewing)
 
     def _signing_endpoint(self, identifier: Identifier, config: Mapping[str, str]) -> str | None:
         """Return where requests for a table's files are signed; None where keys are used."""
@@ -224,9 +233,9 @@ class RestCatalog(RestViews):
         key = check_identifier(identifier)
         path = self.routes.table(key)
         if self.routes.lists("GET namespaces/{}/tables/{}/credentials"):
-            answer = self._table_asked(self.client.request("GET", f"{path}/credentials"), key)
+            answer = self._table_answer(self.client.request("GET", f"{path}/credentials"), key)
             return vended(location, {}, decoded(answer, _Vended, "credentials").storage_credentials)
-        body = decoded(self._table_asked(self.client.request("GET", path, query={"snapshots": "refs"}), key), _Loaded, "table")
+        body = decoded(self._table_answer(self.client.request("GET", path, query={"snapshots": "refs"}), key), _Loaded, "table")
         return vended(location, body.config or {}, body.storage_credentials or [])
 
     def table_exists(self, identifier: Identifier) -> bool:
@@ -236,7 +245,7 @@ class RestCatalog(RestViews):
         answer = self.client.request("HEAD" if head else "GET", path, query=None if head else {"snapshots": "refs"})
         if answer.status == 404:
             return False
-        self._table_asked(answer, key)
+        self._table_answer(answer, key)
         return True
 
     def stage_create(self, identifier: Identifier, metadata: TableMetadata) -> LoadedTable:
@@ -253,17 +262,17 @@ class RestCatalog(RestViews):
         self._check_namespace(key[:-1])  # Java's server stages tables in any
         path = self.routes.path("namespaces", self.routes.namespace(key[:-1]), "tables")
         answer = self.client.request("POST", path, body=body)
-        staged = self._loaded(key, self._table_asked(answer, key), staged=True)
+        staged = self._loaded(key, self._table_answer(answer, key), staged=True)
         # The server may give ids of its own to columns; those that files are written with are sent with the creation.
-        more = {k: v for k, v in staged.metadata.properties.items() if k not in _STAMPS}
-        mine = replace(
+        server_properties = {k: v for k, v in staged.metadata.properties.items() if k not in _STAMPS}
+        staged_metadata = replace(
             metadata, location=staged.metadata.location, table_uuid=staged.metadata.table_uuid or metadata.table_uuid,
-            properties={**more, **metadata.properties},
+            properties={**server_properties, **metadata.properties},
         )  # fmt: skip
-        found = self._staged[key] = replace(staged, metadata_location="", metadata=mine)
+        created = self._staged[key] = replace(staged, metadata_location="", metadata=staged_metadata)
         while len(self._staged) > _KEPT:
             self._staged.pop(next(iter(self._staged)), None)
-        return found
+        return created
 
     def create(
         self, identifier: Identifier, metadata: TableMetadata, *, updates: Sequence[Update] = (), requirements: Sequence[Requirement] = ()
@@ -364,7 +373,7 @@ class RestCatalog(RestViews):
         answer = self.client.request("DELETE", self.routes.table(key), query=query)
         with self._lock:
             self._kept.pop(key, None)
-        self._table_asked(answer, key)
+        self._table_answer(answer, key)
         return ()
 
     def rename_table(self, source: Identifier, target: Identifier) -> None:
@@ -379,7 +388,7 @@ class RestCatalog(RestViews):
         if error is not None and error.type == "NoSuchNamespaceException" and self.table_exists(source):
             where = full_name(target[:-1])
             raise NoSuchNamespaceError(f"Namespace does not exist: {where} ({error}).", namespace=where)
-        self._table_asked(answer, source)
+        self._table_answer(answer, source)
 
     def register_table(self, identifier: Identifier, metadata_location: str, overwrite: bool = False) -> LoadedTable:
         self.routes.check("POST namespaces/{}/register", "register tables")
@@ -389,7 +398,7 @@ class RestCatalog(RestViews):
         key = check_identifier(identifier)
         body = {"name": key[-1], "metadata-location": location, **({"overwrite": True} if overwrite else {})}
         answer = self.client.request("POST", self.routes.path("namespaces", self.routes.namespace(key[:-1]), "register"), body=body)
-        return self._loaded(key, self._table_asked(answer, key))
+        return self._loaded(key, self._table_answer(answer, key))
 
 
 def _change(identifier: Identifier, updates: Sequence[Update], requirements: Sequence[Requirement]) -> dict[str, Any]:

@@ -54,8 +54,8 @@ class ServerError:
     message: str
 
     def __str__(self) -> str:
-        told = ": ".join(t for t in (self.type, self.message) if t)
-        return f"HTTP {self.status}" + (f", {told}" if told else "")
+        text = ": ".join(t for t in (self.type, self.message) if t)
+        return f"HTTP {self.status}" + (f", {text}" if text else "")
 
 
 class _Error(msgspec.Struct):
@@ -87,8 +87,8 @@ def scrubbed(text: str, secrets: Iterable[str]) -> str:
     return line if len(line) <= _SHOWN else line[:_SHOWN] + "…"
 
 
-def raised(error: ServerError, what: str, **facts: str) -> FrazilError:
-    """Return the error to raise. `what`: the thing that was asked for, as in "Table prod.db.t". `facts`: as of FrazilError."""
+def raised(error: ServerError, subject: str, **facts: str) -> FrazilError:
+    """Return the error to raise. `subject`: what was asked for, as in "Table prod.db.t". `facts`: as of FrazilError."""
     kind: type[FrazilError] | None = _BY_TYPE.get(error.type)
     if kind is None and error.status == 409:
         kind = _already_there(error, facts)
@@ -96,7 +96,7 @@ def raised(error: ServerError, what: str, **facts: str) -> FrazilError:
         kind = NoSuchTableError if "table" in facts else NoSuchNamespaceError if "namespace" in facts else NotFound
     if kind is None:
         kind = _BY_STATUS.get(error.status, StorageError)
-    return kind(f"{what}: the catalog's server answers {error}.", hint=_HINTS.get(error.status), status=error.status, **facts)
+    return kind(f"{subject}: the catalog's server answers {error}.", hint=_HINTS.get(error.status), status=error.status, **facts)
 
 
 def _already_there(error: ServerError, facts: dict[str, str]) -> type[FrazilError]:

@@ -41,13 +41,13 @@ _NOT_HANDLED, _TRANSIENT = frozenset((429,)), frozenset((429, 502, 503, 504))
 
 @dataclass(frozen=True)
 class Answer:
-    """Hold the answer to a request. `error`: what the server reports, None for success. `asked`: the request, for messages."""
+    """Hold the answer to a request. `error`: what the server reports, None for success. `request_line`: the request, for messages."""
 
     status: int
     headers: Mapping[str, str] = field(repr=False)
     body: bytes = field(repr=False)
     error: ServerError | None = None
-    asked: str = ""
+    request_line: str = ""
 
 
 class Client:
@@ -139,8 +139,8 @@ class Client:
                 if keyed and again and answer.status in _TRANSIENT - _NOT_HANDLED:
                     unclear = True
                 elif unclear and answer.status in (404, 409):  # our own first request, which may still run, may be the cause
-                    told = f"The catalog's server {_host(url)} answers a repeated request: {answer.error}"
-                    raise Unclear(told, hint="The request may have been handled.")
+                    text = f"The catalog's server {_host(url)} answers a repeated request: {answer.error}"
+                    raise Unclear(text, hint="The request may have been handled.")
                 else:
                     return answer
             except (StorageError, CorruptData):
@@ -148,11 +148,11 @@ class Client:
             except self._urllib3.exceptions.HTTPError as error:
                 never = self._never_sent(error)
                 if never or not again:
-                    what = f"{method} {_host(url)}{urlsplit(url).path}: {_reason(error)}"
-                    told = f"No answer from the catalog's server {_host(url)} to {scrubbed(what, secrets)}"
+                    failure = f"{method} {_host(url)}{urlsplit(url).path}: {_reason(error)}"
+                    text = f"No answer from the catalog's server {_host(url)} to {scrubbed(failure, secrets)}"
                     if reads or (never and not unclear):
-                        raise StorageError(told, hint="Check uri, the network and the server, then try again.") from None
-                    raise Unclear(told, hint="The request may have been handled.") from None
+                        raise StorageError(text, hint="Check uri, the network and the server, then try again.") from None
+                    raise Unclear(text, hint="The request may have been handled.") from None
                 unclear = True
             time.sleep(0.1 * 4**attempt)
         raise AssertionError("the last attempt returns or raises")
@@ -164,13 +164,13 @@ class Client:
 
     @contextlib.contextmanager
     def _connected(self, method: str, url: str, data: bytes | None, headers: Mapping[str, str], reads: bool) -> Iterator[Any]:
-        s, u = self.settings, self._urllib3
+        settings, urllib3, retries = self.settings, self._urllib3, self.settings.retries
         retry = _retry_class()(
-            total=s.retries, connect=s.retries, status=s.retries, read=s.retries if reads else False, other=s.retries if reads else False,
+            total=retries, connect=retries, status=retries, read=retries if reads else False, other=retries if reads else False,
             redirect=False, raise_on_redirect=False, raise_on_status=False, status_forcelist=_TRANSIENT if reads else _NOT_HANDLED,
             allowed_methods=None, backoff_factor=0.1, backoff_jitter=0.1, backoff_max=_LONGEST_WAIT_S,
         )  # fmt: skip
-        timeout = u.Timeout(connect=s.connect_timeout, read=s.read_timeout)
+        timeout = urllib3.Timeout(connect=settings.connect_timeout, read=settings.read_timeout)
         response = self._manager(url).request(
             method, url, body=data, headers=dict(headers), retries=retry, timeout=timeout, redirect=False, preload_content=False
         )
@@ -189,10 +189,10 @@ class Client:
             return self._pool[1]
 
     def _new_manager(self, url: str) -> Any:
-        s, parts = self.settings, urlsplit(url)
-        tls = {"ca_certs": s.ca_bundle, "cert_file": s.client_cert, "key_file": s.client_key}
+        settings, parts = self.settings, urlsplit(url)
+        tls = {"ca_certs": settings.ca_bundle, "cert_file": settings.client_cert, "key_file": settings.client_key}
         options: dict[str, Any] = {"maxsize": 16, "num_pools": 4, **{k: v for k, v in tls.items() if v}}
-        proxy = s.proxy or _proxy_of_environment(parts.scheme, parts.hostname or "")
+        proxy = settings.proxy or _proxy_of_environment(parts.scheme, parts.hostname or "")
         if proxy is None:
             return self._urllib3.PoolManager(**options)
         if proxy.user is not None:
@@ -201,15 +201,15 @@ class Client:
         return self._urllib3.ProxyManager(proxy.address, **options)
 
     def _never_sent(self, error: Exception) -> bool:
-        e = self._urllib3.exceptions
+        exceptions = self._urllib3.exceptions
         cause = getattr(error, "reason", None) or error
-        if isinstance(cause, e.SSLError):  # other faults of TLS may come after the request has been sent
+        if isinstance(cause, exceptions.SSLError):  # other faults of TLS may come after the request has been sent
             return any(isinstance(a, ssl.SSLCertVerificationError) for a in cause.args)
-        if isinstance(cause, e.ProxyError):  # urllib3 says this, too, of a proxy that was sent the request and then cut the connection
+        if isinstance(cause, exceptions.ProxyError):  # also of a proxy that was sent the request and then cut the connection
             cause = cause.original_error
             if type(cause) is OSError and str(cause).startswith("Tunnel connection failed"):
                 return True
-        return isinstance(cause, e.NewConnectionError | e.ConnectTimeoutError | e.LocationValueError)
+        return isinstance(cause, exceptions.NewConnectionError | exceptions.ConnectTimeoutError | exceptions.LocationValueError)
 
 
 def _proxy_of_environment(scheme: str, host: str) -> Proxy | None:
@@ -223,24 +223,24 @@ def _proxy_of_environment(scheme: str, host: str) -> Proxy | None:
 
 
 def _answer(response: Any, secrets: tuple[str, ...], url: str, method: str, *, reads: bool) -> Answer:
-    status, asked = int(response.status), f"{method} {_host(url)}{scrubbed(urlsplit(url).path, secrets)}"
+    status, request_line = int(response.status), f"{method} {_host(url)}{scrubbed(urlsplit(url).path, secrets)}"
     if 300 <= status < 400 and status != 304:
-        target = _host(str(response.headers.get("Location", "")))
-        text = f"The catalog's server {_host(url)} redirects {asked} to {scrubbed(target, secrets) or 'another place'} (HTTP {status})."
+        target = scrubbed(_host(str(response.headers.get("Location", ""))), secrets) or "another place"
+        text = f"The catalog's server {_host(url)} redirects {request_line} to {target} (HTTP {status})."
         kind = Unclear if status == 303 and not reads else StorageError  # 303 says that the request was handled
         raise kind(text, hint="Redirects are not followed, as credentials could go astray: set uri to the address that is meant.")
     failed = status >= 400
     try:
-        body = _read(response, _MAX_ERROR_BODY if failed else MAX_BODY, asked, cut=failed)
+        body = _read(response, _MAX_ERROR_BODY if failed else MAX_BODY, request_line, cut=failed)
     except (StorageError, CorruptData) as fault:
         if reads:
             raise
         raise Unclear(fault.message, hint="The request may have been handled.") from None
     error = server_error(status, str(response.headers.get("Content-Type", "")), body, secrets) if failed else None
-    return Answer(status, response.headers, b"" if failed else body, error, asked)
+    return Answer(status, response.headers, b"" if failed else body, error, request_line)
 
 
-def _read(response: Any, limit: int, asked: str, *, cut: bool) -> bytes:
+def _read(response: Any, limit: int, request_line: str, *, cut: bool) -> bytes:
     """Read a body of at most `limit` bytes after decompression. `cut`: what is longer is cut off instead of refused."""
     pieces, size, until = [], 0, time.monotonic() + _LONGEST_ANSWER_S
     while piece := response.read1(_PIECE, decode_content=True):  # what has come by now, so that time is told also where little comes
@@ -250,10 +250,10 @@ def _read(response: Any, limit: int, asked: str, *, cut: bool) -> bytes:
             response.close()
             break
         if size > limit:
-            text = f"The catalog's server answers {asked} with more than {limit >> 20} MB."
+            text = f"The catalog's server answers {request_line} with more than {limit >> 20} MB."
             raise CorruptData(text, hint="Ask who runs the server.")
         if time.monotonic() > until:
-            raise StorageError(f"The catalog's server takes more than {_LONGEST_ANSWER_S:.0f} s to answer {asked}.")
+            raise StorageError(f"The catalog's server takes more than {_LONGEST_ANSWER_S:.0f} s to answer {request_line}.")
     return b"".join(pieces)[:limit]
 
 

@@ -57,28 +57,28 @@ class RestNamespaces:
     def routes(self) -> Routes:
         raise NotImplementedError
 
-    def _asked(self, answer: Answer, what: str, **facts: str) -> Answer:
+    def _checked(self, answer: Answer, subject: str, **facts: str) -> Answer:
         """Return the answer, or raise the error that it reports."""
         if answer.error is not None:
-            raise raised(answer.error, what, **facts)
+            raise raised(answer.error, subject, **facts)
         return answer
 
-    def _of_namespace(self, answer: Answer, namespace: Identifier) -> Answer:
-        return self._asked(answer, f"Namespace {self.name}.{full_name(namespace)}", namespace=full_name(namespace))
+    def _namespace_answer(self, answer: Answer, namespace: Identifier) -> Answer:
+        return self._checked(answer, f"Namespace {self.name}.{full_name(namespace)}", namespace=full_name(namespace))
 
-    def _namespace_path(self, namespace: Identifier, *more: str) -> str:
-        return self.routes.path("namespaces", self.routes.namespace(check_namespace(namespace)), *more)
+    def _namespace_path(self, namespace: Identifier, *segments: str) -> str:
+        return self.routes.path("namespaces", self.routes.namespace(check_namespace(namespace)), *segments)
 
     def _pages(self, path: str, kind: type[T], query: Mapping[str, str], namespace: Identifier) -> Iterator[T]:
         """Yield the pages of a list. Raises CorruptData for a list that does not end."""
         size = self.routes.properties.get("rest-page-size")
         if size is not None and not (size.isdecimal() and len(size) < 10 and int(size) > 0):
             raise InvalidInput(f"Catalog property rest-page-size must be a positive number, not {size!r}.")
-        asked = {**query, **({"pageToken": "", "pageSize": size} if size else {})}
+        page_query = {**query, **({"pageToken": "", "pageSize": size} if size else {})}
         seen: set[str] = set()
         for _ in range(_MAX_PAGES):
-            answer = self.client.request("GET", path, query=asked)
-            self._of_namespace(answer, namespace) if namespace else self._asked(answer, f"Namespaces of {self.name}")
+            answer = self.client.request("GET", path, query=page_query)
+            self._namespace_answer(answer, namespace) if namespace else self._checked(answer, f"Namespaces of {self.name}")
             page: Any = decoded(answer, kind, "list")
             yield page
             token = page.next_page_token
@@ -88,7 +88,7 @@ class RestNamespaces:
                 text = f"The server of catalog {self.name} gives the same page again and again."
                 raise CorruptData(text, hint="Ask who runs the server.")
             seen.add(token)
-            asked = {**asked, "pageToken": token}
+            page_query = {**page_query, "pageToken": token}
         raise CorruptData(f"The server of catalog {self.name} lists more than {_MAX_PAGES} pages.", hint="Ask who runs the server.")
 
     def list_namespaces(self, parent: Identifier = ()) -> Identifiers:
@@ -112,7 +112,7 @@ class RestNamespaces:
         answer = self.client.request("HEAD" if head else "GET", self._namespace_path(namespace))
         if answer.status == 404:
             return False
-        self._of_namespace(answer, namespace)
+        self._namespace_answer(answer, namespace)
         return True
 
     def _check_namespace(self, namespace: Identifier) -> None:
@@ -124,7 +124,7 @@ class RestNamespaces:
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str] = {}) -> None:
         body = {"namespace": list(check_namespace(namespace)), "properties": dict(properties)}
         self.routes.namespace(tuple(namespace))  # raises for a level that holds the separator
-        self._of_namespace(self.client.request("POST", self.routes.path("namespaces"), body=body), namespace)
+        self._namespace_answer(self.client.request("POST", self.routes.path("namespaces"), body=body), namespace)
 
     def drop_namespace(self, namespace: Identifier) -> None:
         if not self.namespace_exists(namespace):  # some servers answer 204 for those that are not there
@@ -139,10 +139,10 @@ class RestNamespaces:
         if answer.status == 409:  # whatever type the server gives the error
             text = f"Namespace {self.name}.{full_name(namespace)} is not empty ({answer.error})."
             raise NamespaceNotEmptyError(text, namespace=full_name(namespace))
-        self._of_namespace(answer, namespace)
+        self._namespace_answer(answer, namespace)
 
     def load_namespace_properties(self, namespace: Identifier) -> dict[str, str]:
-        answer = self._of_namespace(self.client.request("GET", self._namespace_path(namespace)), namespace)
+        answer = self._namespace_answer(self.client.request("GET", self._namespace_path(namespace)), namespace)
         return decoded(answer, _Properties, "namespace").properties or {}
 
     def update_namespace_properties(
@@ -152,10 +152,10 @@ class RestNamespaces:
         if both := sorted(removals & set(updates)):
             raise InvalidInput(f"A namespace property cannot be set and removed at once: {', '.join(both)}.")
         body = {"removals": sorted(removals), "updates": dict(updates)}
-        answer = self._of_namespace(self.client.request("POST", self._namespace_path(namespace, "properties"), body=body), namespace)
-        told = decoded(answer, _Summary, "summary")
-        removed, missing = removals & set(told.removed), removals & set(told.missing or ())  # some servers name others, too
-        return PropertiesUpdateSummary(tuple(sorted(removed)), tuple(sorted(set(updates) & set(told.updated))), tuple(sorted(missing)))
+        answer = self.client.request("POST", self._namespace_path(namespace, "properties"), body=body)
+        summary = decoded(self._namespace_answer(answer, namespace), _Summary, "summary")
+        removed, missing = removals & set(summary.removed), removals & set(summary.missing or ())  # some servers name others, too
+        return PropertiesUpdateSummary(tuple(sorted(removed)), tuple(sorted(set(updates) & set(summary.updated))), tuple(sorted(missing)))
 
 
 def named(identifier: Identifier) -> dict[str, Any]:
@@ -164,10 +164,10 @@ def named(identifier: Identifier) -> dict[str, Any]:
     return {"namespace": namespace, "name": name}
 
 
-def decoded(answer: Answer, kind: type[T], what: str) -> T:
+def decoded(answer: Answer, kind: type[T], expected: str) -> T:
     """Decode an answer's JSON. Raises CorruptData for one that is something else."""
     try:
         return msgspec.json.decode(answer.body, type=kind)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        text = f"The catalog's server answers {answer.asked} with no valid {what}: {str(error)[:200]}"
+        text = f"The catalog's server answers {answer.request_line} with no valid {expected}: {str(error)[:200]}"
         raise CorruptData(text, hint="Ask who runs the server.") from None

@@ -73,10 +73,10 @@ class Routes:
         """Tell whether the server lists an endpoint; False where it lists none."""
         return self.endpoints is not None and endpoint in self.endpoints
 
-    def check(self, endpoint: str, what: str) -> None:
+    def check(self, endpoint: str, action: str) -> None:
         """Check that the server serves an endpoint. Raises Unsupported."""
         if not self.serves(endpoint):
-            raise Unsupported(f"The catalog's server does not offer to {what} ({endpoint}).", hint="Ask who runs the server.")
+            raise Unsupported(f"The catalog's server does not offer to {action} ({endpoint}).", hint="Ask who runs the server.")
 
 
 def routes(client: Client, properties: Mapping[str, str]) -> Routes:
@@ -90,8 +90,8 @@ def routes(client: Client, properties: Mapping[str, str]) -> Routes:
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         text = f"{client.settings.uri}/v1/config does not answer as a REST catalog does: {str(error)[:200]}"
         raise CorruptData(text, hint="Check uri: /v1/config is added to it.") from None
-    defaults, overrides = _taken(config.defaults), _taken(config.overrides)
-    _check_place({**{k: v for k, v in defaults.items() if k not in properties}, **overrides}, client.settings.uri)
+    defaults, overrides = _known_properties(config.defaults), _known_properties(config.overrides)
+    _check_same_server({**{k: v for k, v in defaults.items() if k not in properties}, **overrides}, client.settings.uri)
     merged = {**defaults, **properties, **overrides}
     separator = unquote(merged.get("namespace-separator", _DEFAULT_SEPARATOR))
     if not separator or "/" in separator or len(separator) > 8:
@@ -109,15 +109,15 @@ def _seconds(duration: str) -> float | None:
     return sum(float(n or 0) * size for n, size in zip(found.groups(), (604_800, 86_400, 3_600, 60, 1), strict=True))
 
 
-def _taken(told: Mapping[str, str | None]) -> dict[str, str]:
+def _known_properties(server_config: Mapping[str, str | None]) -> dict[str, str]:
     """Return what a server tells, without properties of stores that Frazil's do not know: they are no mistake of the user's."""
-    return {k: v for k, v in told.items() if v is not None and (not k.startswith(STORES) or is_known(k))}
+    return {k: v for k, v in server_config.items() if v is not None and (not k.startswith(STORES) or is_known(k))}
 
 
-def _check_place(told: Mapping[str, str], uri: str) -> None:
+def _check_same_server(server_config: Mapping[str, str], uri: str) -> None:
     """Refuse a configuration that would send requests, and with them tokens, to another server."""
     for key in ("uri", "oauth2-server-uri"):
-        value = told.get(key, "")
+        value = server_config.get(key, "")
         if "://" in value and urlsplit(value)[:2] != urlsplit(uri)[:2]:
             text = f"The catalog's server tells to use another server, by {key}: {urlsplit(value).hostname}."
             raise InvalidInput(text, hint=f"Set {key} yourself if that server is meant.")

@@ -36,7 +36,8 @@ class AuthSettings:
     token: str | None = field(default=None, repr=False)
     credential: str | None = field(default=None, repr=False)
     server: str = ""
-    more: tuple[tuple[str, str], ...] = ()
+    form_fields: tuple[tuple[str, str], ...] = ()
+    """What else the form of a request for a token says: scope, audience, resource."""
     expires_s: float = 3600.0
     refresh: bool = True
     exchange: bool = True
@@ -187,11 +188,11 @@ def _auth(properties: Mapping[str, str], uri: str) -> AuthSettings:
     if not (properties.get("token") or properties.get("credential")):
         raise InvalidInput("Catalog property auth.type is oauth2, but neither token nor credential is given.")
     server = properties.get("oauth2-server-uri", "v1/oauth/tokens")
-    more = {"scope": properties.get("scope", "catalog"), "audience": properties.get("audience"), "resource": properties.get("resource")}
+    form_fields = {"scope": properties.get("scope", "catalog"), **{k: properties.get(k) for k in ("audience", "resource")}}
     return AuthSettings(
         kind, token=properties.get("token"), credential=properties.get("credential"),
         server=server if "://" in server else f"{uri}/{server.lstrip('/')}",
-        more=tuple((k, v) for k, v in more.items() if v),
+        form_fields=tuple((k, v) for k, v in form_fields.items() if v),
         expires_s=_number(properties, "token-expires-in-ms", 3_600_000) / 1000,
         refresh=flag(properties, "token-refresh-enabled", default=True),
         exchange=flag(properties, "token-exchange-enabled", default=True),

@@ -47,49 +47,52 @@ class TableSigner:
     """Given by the server for this table alone; None: the catalog's counts."""
 
     def __call__(self, method: str, url: str, region: str, headers: Mapping[str, str], body: str | None) -> SignedRequest:
-        kept, now = (self, method, url, str(sorted(headers.items()))), time.monotonic()
+        cache_key, now = (self, method, url, str(sorted(headers.items()))), time.monotonic()
         with _LOCK:
-            found = _SIGNED.get(kept)
+            cached = _SIGNED.get(cache_key)
             endpoint = _ENDPOINTS.setdefault(self, self.first)
-        if found is not None and now - found[0] < _KEPT_S:
-            return found[1]
+        if cached is not None and now - cached[0] < _KEPT_S:
+            return cached[1]
         sent = {k: [v] for k, v in headers.items()}
-        asked = {"region": region, "uri": url, "method": method, "headers": sent, "properties": {}, "provider": "s3"}
+        to_sign = {"region": region, "uri": url, "method": method, "headers": sent, "properties": {}, "provider": "s3"}
         if body is not None:
-            asked["body"] = body
+            to_sign["body"] = body
         client = self.opened(self.catalog, self.properties)
-        answer = client.request("POST", endpoint, body=asked, bearer=self.token, repeatable=True)
+        answer = client.request("POST", endpoint, body=to_sign, bearer=self.token, repeatable=True)
         if answer.status in (400, 401, 403, 404) and (newer := self.renewed(self.catalog, self.properties, self.identifier)):
             with _LOCK:
                 _ENDPOINTS[self] = newer
             if newer != endpoint:
-                answer = client.request("POST", newer, body=asked, bearer=self.token, repeatable=True)
+                answer = client.request("POST", newer, body=to_sign, bearer=self.token, repeatable=True)
         if answer.error is not None:
             name = f"{self.catalog}.{full_name(self.identifier)}"
             text = f"The catalog's server does not sign {method} {url.partition('?')[0]} for table {name}"
             raise SignedAccessError(f"{text}: {answer.error}.", status=answer.status, table=full_name(self.identifier))
-        told = decoded(answer, _Answer, "signature")
-        signed = SignedRequest(told.uri, {k: ", ".join(v) for k, v in told.headers.items()})
+        answered = decoded(answer, _Answer, "signature")
+        signed = SignedRequest(answered.uri, {k: ", ".join(v) for k, v in answered.headers.items()})
         if answer.headers.get("Cache-Control", "").strip().lower() == "private":
             with _LOCK:
-                _SIGNED[kept] = (now, signed)
+                _SIGNED[cache_key] = (now, signed)
                 while len(_SIGNED) > _KEPT:
                     _SIGNED.popitem(last=False)
         return signed
 
 
-def signing_endpoint(told: Mapping[str, str], own: Mapping[str, str], uri: str, of_table: str | None) -> str | None:
+def signing_endpoint(
+    table_config: Mapping[str, str], catalog_properties: Mapping[str, str], uri: str, table_path: str | None
+) -> str | None:
     """Return the address at which a server signs requests for a table, on the catalog's own host; None where it does not.
 
-    `told`: the table's configuration. `own`: the catalog's; keys that are given there are used. `of_table`: the path that the newer
-    specification names, where the server lists it. Raises InvalidInput for an address elsewhere, which tokens must not be sent to.
+    `table_config`: the table's configuration. `catalog_properties`: the catalog's own; keys that are given there are used. `table_path`:
+    the path of the endpoint that signs for this table alone, of the newer specification, where the server lists it. Raises InvalidInput
+    for an address elsewhere, which tokens must not be sent to.
     """
-    enabled = own.get("s3.remote-signing-enabled", told.get("s3.remote-signing-enabled", ""))
+    enabled = catalog_properties.get("s3.remote-signing-enabled", table_config.get("s3.remote-signing-enabled", ""))
     keys = ("s3.access-key-id", "client.access-key-id")
-    if enabled.strip().lower() != "true" or any(k in told or k in own for k in keys):
+    if enabled.strip().lower() != "true" or any(k in table_config or k in catalog_properties for k in keys):
         return None
-    base = told.get("s3.signer.uri", told.get("signer.uri", uri)).rstrip("/")
-    endpoint = told.get("s3.signer.endpoint", told.get("signer.endpoint", of_table or "v1/aws/s3/sign"))
+    base = table_config.get("s3.signer.uri", table_config.get("signer.uri", uri)).rstrip("/")
+    endpoint = table_config.get("s3.signer.endpoint", table_config.get("signer.endpoint", table_path or "v1/aws/s3/sign"))
     address = endpoint if "://" in endpoint else f"{base}/{endpoint.lstrip('/')}"
     if urlsplit(address)[:2] != urlsplit(uri)[:2]:
         text = f"The catalog's server tells to let another server sign requests to the store: {urlsplit(address).hostname}."

@@ -67,10 +67,10 @@ def signed_headers(
     sends it. `now`: seconds since 1970."""
     sent = {("Original-Authorization" if k.lower() == "authorization" else k): v for k, v in headers.items()}
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(time.time() if now is None else now))
-    more = {"Host": _host(url), "X-Amz-Date": stamp, "x-amz-content-sha256": hashlib.sha256(body or b"").hexdigest()}
+    added = {"Host": _host(url), "X-Amz-Date": stamp, "x-amz-content-sha256": hashlib.sha256(body or b"").hexdigest()}
     if signing.session_token:
-        more["X-Amz-Security-Token"] = signing.session_token
-    sent = {**{k: v for k, v in sent.items() if k.lower() not in {m.lower() for m in more}}, **more}
+        added["X-Amz-Security-Token"] = signing.session_token
+    sent = {**{k: v for k, v in sent.items() if k.lower() not in {m.lower() for m in added}}, **added}
     chosen = {k: v for k, v in sent.items() if _SIGNED.fullmatch(k.lower())}
     return {**sent, "Authorization": authorization(signing, method, url, chosen, body, stamp)}
 
@@ -95,14 +95,14 @@ def authorization(signing: Signing, method: str, url: str, headers: Mapping[str,
 
 def _canonical_path(path: str) -> str:
     """Return the path as it is sent, without `.`, `..` and empty segments, encoded once more (as for every service but S3)."""
-    kept: list[str] = []
+    segments: list[str] = []
     for segment in path.split("/"):
         if segment == "..":
-            del kept[-1:]
+            del segments[-1:]
         elif segment not in ("", "."):
-            kept.append(segment)
-    ends = "/" if kept and path.endswith(("/", "/.", "/..")) else ""
-    return quote(f"/{'/'.join(kept)}{ends}", safe="/" + _UNRESERVED)
+            segments.append(segment)
+    ends = "/" if segments and path.endswith(("/", "/.", "/..")) else ""
+    return quote(f"/{'/'.join(segments)}{ends}", safe="/" + _UNRESERVED)
 
 
 def _canonical_query(query: str) -> str:

@@ -36,14 +36,14 @@ class RestViews(RestNamespaces):
         namespace = self.routes.namespace(check_identifier(identifier)[:-1])
         return self.routes.path("namespaces", namespace, "views", quote(identifier[-1], safe=""))
 
-    def _view_asked(self, answer: Answer, identifier: Identifier) -> Answer:
+    def _view_answer(self, answer: Answer, identifier: Identifier) -> Answer:
         name = f"{self.name}.{full_name(identifier)}"
         error = answer.error
         if error is not None and error.status == 409 and error.type != "CommitFailedException":
             raise ViewAlreadyExistsError(f"Table or view already exists: {name} ({error}).", view=name)
         if error is not None and error.status == 404 and error.type in ("", "NoSuchViewException"):
             raise NoSuchViewError(f"View does not exist: {name} ({error}).", view=name)
-        return self._asked(answer, f"View {name}", view=name)
+        return self._checked(answer, f"View {name}", view=name)
 
     def _loaded_view(self, identifier: Identifier, answer: Answer) -> LoadedView:
         body = decoded(answer, _Loaded, "view")
@@ -52,7 +52,7 @@ class RestViews(RestNamespaces):
     def load_view(self, identifier: Identifier) -> LoadedView:
         path = self._view_path(identifier)
         self.routes.check(f"GET {_VIEW}", "load views")
-        return self._loaded_view(identifier, self._view_asked(self.client.request("GET", path), identifier))
+        return self._loaded_view(identifier, self._view_answer(self.client.request("GET", path), identifier))
 
     def view_exists(self, identifier: Identifier) -> bool:
         path, head = self._view_path(identifier), self.routes.lists(f"HEAD {_VIEW}")
@@ -60,7 +60,7 @@ class RestViews(RestNamespaces):
         answer = self.client.request("HEAD" if head else "GET", path)
         if answer.status == 404:
             return False
-        self._view_asked(answer, identifier)
+        self._view_answer(answer, identifier)
         return True
 
     def _is_view(self, identifier: Identifier) -> bool:
@@ -110,7 +110,7 @@ class RestViews(RestNamespaces):
         """Decide what an answer to a commit means, as for tables: an error of the server leaves it open whether the view was changed."""
         if answer.error is not None and _is_unclear(answer.error):
             return Unknown(raised(answer.error, f"Commit to view {self.name}.{full_name(identifier)}"))
-        self._view_asked(answer, identifier)
+        self._view_answer(answer, identifier)
         try:
             return self._loaded_view(identifier, answer)
         except FrazilError as error:
@@ -118,7 +118,7 @@ class RestViews(RestNamespaces):
 
     def drop_view(self, identifier: Identifier) -> None:
         self.routes.check(f"DELETE {_VIEW}", "drop views")
-        self._view_asked(self.client.request("DELETE", self._view_path(identifier)), identifier)
+        self._view_answer(self.client.request("DELETE", self._view_path(identifier)), identifier)
 
     def rename_view(self, source: Identifier, target: Identifier) -> None:
         self.routes.check("POST views/rename", "rename views")
@@ -128,7 +128,7 @@ class RestViews(RestNamespaces):
         if error is not None and error.type == "NoSuchNamespaceException":
             where = full_name(target[:-1])
             raise NoSuchNamespaceError(f"Namespace does not exist: {where} ({error}).", namespace=where)
-        self._view_asked(answer, target if answer.status == 409 else source)
+        self._view_answer(answer, target if answer.status == 409 else source)
 
     def register_view(self, identifier: Identifier, metadata_location: str) -> LoadedView:
         self.routes.check("POST namespaces/{}/register-view", "register views")
@@ -137,7 +137,7 @@ class RestViews(RestNamespaces):
             raise InvalidInput(f"{location} is no metadata file: its name ends in .metadata.json.", file=location)
         path = self.routes.path("namespaces", self.routes.namespace(key[:-1]), "register-view")
         answer = self.client.request("POST", path, body={"name": key[-1], "metadata-location": location})
-        return self._loaded_view(key, self._view_asked(answer, key))
+        return self._loaded_view(key, self._view_answer(answer, key))
 
     def list_views(self, namespace: Identifier) -> Identifiers:
         self.routes.check("GET namespaces/{}/views", "list views")

@@ -69,13 +69,13 @@ class SchemaDraft:
             raise no_column(name, self.schema.column_names)
         return self.changed.get(original.field_id, original)
 
-    def change(self, f: NestedField) -> None:
+    def change(self, column: NestedField) -> None:
         for fields in self.added.values():
-            for at, other in enumerate(fields):
-                if other.field_id == f.field_id:
-                    fields[at] = f
+            for position, other in enumerate(fields):
+                if other.field_id == column.field_id:
+                    fields[position] = column
                     return
-        self.changed[f.field_id] = f
+        self.changed[column.field_id] = column
 
     def is_added(self, field_id: int) -> bool:
         return any(f.field_id == field_id for fields in self.added.values() for f in fields)
@@ -104,13 +104,13 @@ class SchemaDraft:
         return built
 
     def _level(self, fields: Sequence[NestedField], parent: int) -> tuple[NestedField, ...]:
-        kept = []
-        for f in (*fields, *self.added.get(parent, ())):
-            if f.field_id in self.deletes:
+        columns = []
+        for column in (*fields, *self.added.get(parent, ())):
+            if column.field_id in self.deletes:
                 continue
-            now = self.changed.get(f.field_id, f)
-            kept.append(replace(now, field_type=self._inside(now.field_type, f.field_id)))
-        return self._moved(kept, parent)
+            changed = self.changed.get(column.field_id, column)
+            columns.append(replace(changed, field_type=self._inside(changed.field_type, column.field_id)))
+        return self._moved(columns, parent)
 
     def _inside(self, type_: IcebergType, field_id: int) -> IcebergType:
         if isinstance(type_, StructType):
@@ -129,8 +129,8 @@ class SchemaDraft:
             if moved is None:
                 continue
             fields.remove(moved)
-            at = 0 if where == "first" else next(i for i, f in enumerate(fields) if f.field_id == reference) + (where == "after")
-            fields.insert(at, moved)
+            position = 0 if where == "first" else next(i for i, f in enumerate(fields) if f.field_id == reference) + (where == "after")
+            fields.insert(position, moved)
         return tuple(fields)
 
 
@@ -282,7 +282,7 @@ def _dotted(path: Path) -> str:
     return path if isinstance(path, str) else ".".join(path)
 
 
-def _parent(d: SchemaDraft, path: Path) -> tuple[int, str, str]:
+def _parent(draft: SchemaDraft, path: Path) -> tuple[int, str, str]:
     """Resolve where to add a column: (id of the struct, its dotted name, the new name). A list or map means its element or value struct."""
     if isinstance(path, str):
         parent, _, name = path.rpartition(".")
@@ -290,30 +290,30 @@ def _parent(d: SchemaDraft, path: Path) -> tuple[int, str, str]:
         parent, name = ".".join(path[:-1]), path[-1]
     if not parent:
         return ROOT, "", name
-    holder = d.find(parent)
+    holder = draft.find(parent)
     while isinstance(holder.field_type, ListType | MapType):
         holder = children(holder.field_type)[-1]
     if not isinstance(holder.field_type, StructType):
         raise ValidationError(f"Cannot add column {name!r} to non-struct type: {parent}")
-    if holder.field_id in d.deletes:
+    if holder.field_id in draft.deletes:
         raise ValidationError(f"Cannot add to a column that will be deleted: {parent}")
-    return holder.field_id, (d.schema.find_column_name(holder.field_id) or parent) + ".", name
+    return holder.field_id, (draft.schema.find_column_name(holder.field_id) or parent) + ".", name
 
 
-def _add(d: SchemaDraft, path: Path, type_: IcebergType, doc: str | None, required: bool, default: Any) -> None:
-    parent, prefix, name = _parent(d, path)
-    existing = d.schema.get_field(prefix + name, d.case_sensitive)
-    if (existing is not None and existing.field_id not in d.deletes) or prefix + name in d.added_names:
+def _add(draft: SchemaDraft, path: Path, type_: IcebergType, doc: str | None, required: bool, default: Any) -> None:
+    parent, prefix, name = _parent(draft, path)
+    existing = draft.schema.get_field(prefix + name, draft.case_sensitive)
+    if (existing is not None and existing.field_id not in draft.deletes) or prefix + name in draft.added_names:
         raise ValidationError(f"Cannot add column, name already exists: {prefix}{name}")
-    value = _default(d, type_, default, name)
-    if required and value is None and not d.allow_incompatible_changes:
+    value = _default(draft, type_, default, name)
+    if required and value is None and not draft.allow_incompatible_changes:
         raise ValidationError(f"Incompatible change: cannot add required column without a default value: {prefix}{name}")
-    field_id = d.next_id()
-    inside = assign_fresh_ids(Schema(NestedField(0, name, type_)), _after(field_id, d.next_id)).fields[0].field_type
+    field_id = draft.next_id()
+    inside = assign_fresh_ids(Schema(NestedField(0, name, type_)), _after(field_id, draft.next_id)).fields[0].field_type
     new = NestedField(field_id, name, inside, required, doc, initial_default=value, write_default=value)
-    d.added.setdefault(parent, []).append(new)
+    draft.added.setdefault(parent, []).append(new)
     for child_name, child in ((name, new), *((f"{name}.{n}", f) for n, f in _named(inside))):
-        d.added_names[prefix + child_name] = child.field_id
+        draft.added_names[prefix + child_name] = child.field_id
 
 
 def _after(first: int, then: Callable[[], int]) -> Callable[[], int]:
@@ -327,10 +327,10 @@ def _named(type_: IcebergType) -> list[tuple[str, NestedField]]:
     return [(n, schema.find_field(n)) for n in schema.column_names]
 
 
-def _default(d: SchemaDraft, type_: IcebergType, default: Any, name: str) -> Any:
+def _default(draft: SchemaDraft, type_: IcebergType, default: Any, name: str) -> Any:
     if default is None:
         return None
-    if d.metadata.format_version < 3:
+    if draft.metadata.format_version < 3:
         raise ValidationError(
             f"Invalid default for {name}: non-null default ({default!r}) is not supported until v3",
             hint="Upgrade the table with t.upgrade(format_version=3).",
@@ -340,108 +340,108 @@ def _default(d: SchemaDraft, type_: IcebergType, default: Any, name: str) -> Any
     return internal_value(type_, default)
 
 
-def _delete(d: SchemaDraft, name: str) -> None:
-    f = d.find(name)
-    if f.field_id in d.added or any(d.is_added(c.field_id) for c in children(f.field_type)):
+def _delete(draft: SchemaDraft, name: str) -> None:
+    column = draft.find(name)
+    if column.field_id in draft.added or any(draft.is_added(c.field_id) for c in children(column.field_type)):
         raise ValidationError(f"Cannot delete a column that has additions: {name}")
-    if f.field_id in d.changed:
+    if column.field_id in draft.changed:
         raise ValidationError(f"Cannot delete a column that has updates: {name}")
-    identifiers = d.identifiers if d.identifiers is not None else d.schema.identifier_field_names()
-    full = d.schema.find_column_name(f.field_id) or name
+    identifiers = draft.identifiers if draft.identifiers is not None else draft.schema.identifier_field_names()
+    full = draft.schema.find_column_name(column.field_id) or name
     if any(i == full or i.startswith(full + ".") for i in identifiers):
         raise ValidationError(f"Cannot delete identifier field {name}. To force deletion, also call set_identifier_fields to update them.")
-    d.deletes.add(f.field_id)
+    draft.deletes.add(column.field_id)
 
 
-def _checked(d: SchemaDraft, name: str) -> NestedField:
-    f = d.find(name)
-    if f.field_id in d.deletes:
+def _checked(draft: SchemaDraft, name: str) -> NestedField:
+    f = draft.find(name)
+    if f.field_id in draft.deletes:
         raise ValidationError(f"Cannot change a column that will be deleted: {name}")
     return f
 
 
-def _rename(d: SchemaDraft, name: str, new_name: str) -> None:
-    f = _checked(d, name)
-    if d.is_added(f.field_id):
+def _rename(draft: SchemaDraft, name: str, new_name: str) -> None:
+    column = _checked(draft, name)
+    if draft.is_added(column.field_id):
         raise ValidationError(f"Cannot rename a column that this update adds: {name}")
     if not new_name:
         raise ValidationError(f"Cannot rename {name} to an empty name")
-    around = d.schema.parents[f.field_id]
-    if around and isinstance(d.schema.by_id[around[-1]].field_type, ListType | MapType):
+    around = draft.schema.parents[column.field_id]
+    if around and isinstance(draft.schema.by_id[around[-1]].field_type, ListType | MapType):
         raise ValidationError(f"Cannot rename {name}: list elements, map keys and values have no name of their own")
-    d.change(replace(f, name=new_name))
+    draft.change(replace(column, name=new_name))
 
 
-def _update(d: SchemaDraft, name: str, type_: IcebergType | None, required: bool | None, doc: str | None) -> None:
-    f = _checked(d, name)
-    if type_ is not None and type_ != f.field_type:
-        if not f.field_type.is_primitive or not type_.is_primitive:
-            raise ValidationError(f"Cannot change column type: {name}: {f.field_type} -> {type_}")
-        if not can_promote(f.field_type, type_, d.metadata.format_version):
-            raise ResolveError(f"Cannot change column type: {name}: {f.field_type} -> {type_}")
-        if _is_map_key(d, f.field_id):
+def _update(draft: SchemaDraft, name: str, type_: IcebergType | None, required: bool | None, doc: str | None) -> None:
+    column = _checked(draft, name)
+    if type_ is not None and type_ != column.field_type:
+        if not column.field_type.is_primitive or not type_.is_primitive:
+            raise ValidationError(f"Cannot change column type: {name}: {column.field_type} -> {type_}")
+        if not can_promote(column.field_type, type_, draft.metadata.format_version):
+            raise ResolveError(f"Cannot change column type: {name}: {column.field_type} -> {type_}")
+        if _is_map_key(draft, column.field_id):
             raise ValidationError(f"Cannot update map keys: {name}")
-        initial, write = (promoted(f.field_type, type_, v) for v in (f.initial_default, f.write_default))
-        f = replace(f, field_type=type_, initial_default=initial, write_default=write)
-    if required is not None and required != f.required:
-        has_default = d.is_added(f.field_id) and f.initial_default is not None
-        if required and not d.allow_incompatible_changes and not has_default:
+        initial, write = (promoted(column.field_type, type_, v) for v in (column.initial_default, column.write_default))
+        column = replace(column, field_type=type_, initial_default=initial, write_default=write)
+    if required is not None and required != column.required:
+        has_default = draft.is_added(column.field_id) and column.initial_default is not None
+        if required and not draft.allow_incompatible_changes and not has_default:
             raise ValidationError(f"Cannot change column nullability: {name}: optional -> required")
-        f = replace(f, required=required)
-    d.change(f if doc is None else replace(f, doc=doc))
+        column = replace(column, required=required)
+    draft.change(column if doc is None else replace(column, doc=doc))
 
 
-def _is_map_key(d: SchemaDraft, field_id: int) -> bool:
-    around = d.schema.parents.get(field_id, ())
-    return any(isinstance(t := d.schema.by_id[p].field_type, MapType) and (t.key_id == field_id or t.key_id in around) for p in around)
+def _is_map_key(draft: SchemaDraft, field_id: int) -> bool:
+    around = draft.schema.parents.get(field_id, ())
+    return any(isinstance(t := draft.schema.by_id[p].field_type, MapType) and (t.key_id == field_id or t.key_id in around) for p in around)
 
 
-def _set_default(d: SchemaDraft, name: str, default: Any) -> None:
-    f = _checked(d, name)
+def _set_default(draft: SchemaDraft, name: str, default: Any) -> None:
+    f = _checked(draft, name)
     if default is None and f.required and f.initial_default is not None:
         raise ValidationError(f"Cannot drop the default of a required column: {name}")
-    d.change(replace(f, write_default=_default(d, f.field_type, default, name)))
+    draft.change(replace(f, write_default=_default(draft, f.field_type, default, name)))
 
 
-def _move(d: SchemaDraft, name: str, where: str, reference: str | None) -> None:
-    f = _checked(d, name)
-    around = d.schema.parents.get(f.field_id, ())
-    if around and not isinstance(d.schema.by_id[around[-1]].field_type, StructType):
+def _move(draft: SchemaDraft, name: str, where: str, reference: str | None) -> None:
+    column = _checked(draft, name)
+    around = draft.schema.parents.get(column.field_id, ())
+    if around and not isinstance(draft.schema.by_id[around[-1]].field_type, StructType):
         raise ValidationError(f"Cannot move fields in non-struct type: {name}")
-    other = d.find(reference) if reference is not None else None
+    other = draft.find(reference) if reference is not None else None
     if other is not None and reference is not None:
-        if other.field_id == f.field_id:
+        if other.field_id == column.field_id:
             raise ValidationError(f"Cannot move {name} {where} itself")
-        if d.parent_of(name) != d.parent_of(reference):
+        if draft.parent_of(name) != draft.parent_of(reference):
             raise ValidationError(f"Cannot move field {name} to a different struct")
-    d.moves.append((f.field_id, where, other.field_id if other else None))
+    draft.moves.append((column.field_id, where, other.field_id if other else None))
 
 
-def _union(d: SchemaDraft, fields: Sequence[NestedField], prefix: str) -> None:
-    for f in fields:
-        name = prefix + f.name
-        mine = d.schema.get_field(name, d.case_sensitive)
-        if mine is None:
-            if name not in d.added_names:
-                _add(d, name, f.field_type, f.doc, False, None)
+def _union(draft: SchemaDraft, fields: Sequence[NestedField], prefix: str) -> None:
+    for column in fields:
+        name = prefix + column.name
+        existing = draft.schema.get_field(name, draft.case_sensitive)
+        if existing is None:
+            if name not in draft.added_names:
+                _add(draft, name, column.field_type, column.doc, False, None)
             continue
-        _union_type(d, name, mine, f)
-        if f.optional and mine.required:
-            _update(d, name, None, False, None)
-        if f.doc and f.doc != mine.doc:
-            _update(d, name, None, None, f.doc)
+        _union_type(draft, name, existing, column)
+        if column.optional and existing.required:
+            _update(draft, name, None, False, None)
+        if column.doc and column.doc != existing.doc:
+            _update(draft, name, None, None, column.doc)
 
 
-def _union_type(d: SchemaDraft, name: str, mine: NestedField, theirs: NestedField) -> None:
-    match mine.field_type, theirs.field_type:
+def _union_type(draft: SchemaDraft, name: str, existing: NestedField, other: NestedField) -> None:
+    match existing.field_type, other.field_type:
         case (StructType(), StructType(fields=inner)):
-            _union(d, inner, name + ".")
+            _union(draft, inner, name + ".")
         case (ListType(), ListType()) | (MapType(), MapType()):
-            _union(d, children(theirs.field_type), name + ".")
+            _union(draft, children(other.field_type), name + ".")
         case (old, new) if old.is_primitive and new.is_primitive:
             if can_promote(new, old, 2):  # narrower than the table's type: nothing to do
                 return
-            _update(d, name, new, None, None)
+            _update(draft, name, new, None, None)
         case (old, new):
             raise ResolveError(f"Cannot change column type: {name}: {old} -> {new}")
 

@@ -126,31 +126,32 @@ class UpdateSpec:
         return (AddPartitionSpec(new), SetDefaultSpec())
 
 
-def _add(d: SpecDraft, column: str, transform: str | Transform | None, name: str | None) -> None:
+def _add(draft: SpecDraft, column: str, transform: str | Transform | None, name: str | None) -> None:
     if transform is None:
         term = parse_term(column)
         column, transform, name = term.column, term.transform, name or term.name
-    known = transform if isinstance(transform, Transform) else _named(transform)
-    source = check_source(d.schema, d.schema.find_field(column, d.case_sensitive).field_id, known)
-    kept = [f for f in d.spec.fields if f.field_id not in d.removed]
-    same_source = [f for f in (*kept, *d.added) if f.source_id == source.field_id]
+    parsed = transform if isinstance(transform, Transform) else _named(transform)
+    source = check_source(draft.schema, draft.schema.find_field(column, draft.case_sensitive).field_id, parsed)
+    staying = [f for f in draft.spec.fields if f.field_id not in draft.removed]
+    same_source = [f for f in (*staying, *draft.added) if f.source_id == source.field_id]
     for f in same_source:
-        if f.transform == known and name in (None, f.name):
-            raise ValidationError(f"Cannot add duplicate partition field {name or f.name}={known}({column}), conflicts with {f}")
-        if isinstance(known, _TIME) and isinstance(f.transform, _TIME) and f in d.added:
-            raise ValidationError(f"Cannot add redundant partition field: {known}({column}), conflicts with {f}")
-    removed = next((f for f in d.spec.fields if f.field_id in d.removed and f.source_id == source.field_id and f.transform == known), None)
+        if f.transform == parsed and name in (None, f.name):
+            raise ValidationError(f"Cannot add duplicate partition field {name or f.name}={parsed}({column}), conflicts with {f}")
+        if isinstance(parsed, _TIME) and isinstance(f.transform, _TIME) and f in draft.added:
+            raise ValidationError(f"Cannot add redundant partition field: {parsed}({column}), conflicts with {f}")
+    removed_fields = (f for f in draft.spec.fields if f.field_id in draft.removed)
+    removed = next((f for f in removed_fields if f.source_id == source.field_id and f.transform == parsed), None)
     if removed is not None and name in (None, removed.name):  # removed and added again: the field just stays
-        d.removed.discard(removed.field_id)
+        draft.removed.discard(removed.field_id)
         return
-    field_id, old_name = d.field_id_for(source.field_id, known, name)
-    full = name or old_name or default_name(d.schema.find_column_name(source.field_id) or column, known, with_width=True)
-    for f in (*kept, *d.added):
+    field_id, old_name = draft.field_id_for(source.field_id, parsed, name)
+    full = name or old_name or default_name(draft.schema.find_column_name(source.field_id) or column, parsed, with_width=True)
+    for f in (*staying, *draft.added):
         if f.name == full and isinstance(f.transform, VoidTransform):
-            d.renamed[f.field_id] = f"{f.name}_{f.field_id}"
+            draft.renamed[f.field_id] = f"{f.name}_{f.field_id}"
         elif f.name == full:
             raise ValidationError(f"Cannot add duplicate partition field name: {full}")
-    d.added.append(PartitionField(source.field_id, field_id, known, full))
+    draft.added.append(PartitionField(source.field_id, field_id, parsed, full))
 
 
 def _named(text: str) -> Transform:
@@ -161,27 +162,27 @@ def _named(text: str) -> Transform:
     return found
 
 
-def _remove(d: SpecDraft, name: str) -> None:
-    if any(f.name == name for f in d.added):
+def _remove(draft: SpecDraft, name: str) -> None:
+    if any(f.name == name for f in draft.added):
         raise ValidationError(f"Cannot delete newly added field: {name}")
-    if "(" in name and not any(f.name == name for f in d.spec.fields):
+    if "(" in name and not any(f.name == name for f in draft.spec.fields):
         term = parse_term(name)
-        source = d.schema.find_field(term.column, d.case_sensitive)
-        match = next((f for f in d.spec.fields if f.source_id == source.field_id and f.transform == term.transform), None)
+        source = draft.schema.find_field(term.column, draft.case_sensitive)
+        match = next((f for f in draft.spec.fields if f.source_id == source.field_id and f.transform == term.transform), None)
         if match is None:
             raise ValidationError(f"Cannot find partition field to remove: {name}")
         name = match.name
-    f = d.find(name)
-    if f.field_id in d.renamed:
+    f = draft.find(name)
+    if f.field_id in draft.renamed:
         raise ValidationError(f"Cannot rename and delete partition field: {name}")
-    d.removed.add(f.field_id)
+    draft.removed.add(f.field_id)
 
 
-def _rename(d: SpecDraft, name: str, new_name: str) -> None:
-    f = d.find(name)
-    if f.field_id in d.removed:
+def _rename(draft: SpecDraft, name: str, new_name: str) -> None:
+    f = draft.find(name)
+    if f.field_id in draft.removed:
         raise ValidationError(f"Cannot delete and rename partition field: {name}")
-    for other in d.spec.fields:
+    for other in draft.spec.fields:
         if other.name == new_name and isinstance(other.transform, VoidTransform):
-            d.renamed[other.field_id] = f"{other.name}_{other.field_id}"
-    d.renamed[f.field_id] = new_name
+            draft.renamed[other.field_id] = f"{other.name}_{other.field_id}"
+    draft.renamed[f.field_id] = new_name

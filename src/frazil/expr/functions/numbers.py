@@ -64,7 +64,7 @@ def _decimal_result(op: str, x: DecimalType, y: DecimalType) -> DecimalType:
     return bounded(min(x.precision - x.scale, y.precision - y.scale) + scale, scale)
 
 
-def _one(result: Callable[[IcebergType], IcebergType | None]) -> Bind:
+def _unary(result: Callable[[IcebergType], IcebergType | None]) -> Bind:
     def bind(types: tuple[IcebergType, ...]) -> Signature | str:
         if len(types) != 1:
             return "takes one number."
@@ -148,15 +148,16 @@ def _decimals(op: str, a: pa.Array, b: pa.Array, types: Sequence[IcebergType], r
     return pa.array(found, arrow_type(result))
 
 
-def _units(op: str, x: int, y: int, xs: int, ys: int, scale: int) -> int:
-    top = max(xs, ys)
+def _units(op: str, x: int, y: int, x_scale: int, y_scale: int, scale: int) -> int:
+    wider_scale = max(x_scale, y_scale)
     if op == "*":
-        return _half_up(x * y, 10 ** (xs + ys - scale)) if xs + ys >= scale else x * y * 10 ** (scale - xs - ys)
+        exact = x_scale + y_scale
+        return _half_up(x * y, 10 ** (exact - scale)) if exact >= scale else x * y * 10 ** (scale - exact)
     if op == "/":
         if y == 0:
             raise EvaluationError("Division by zero in division.", hint="Keep such rows out, as in `d <> 0 AND 10 / d > 1`.")
-        return _half_up(x * 10 ** (scale + ys), y * 10**xs)
-    x, y = x * 10 ** (top - xs), y * 10 ** (top - ys)
+        return _half_up(x * 10 ** (scale + y_scale), y * 10**x_scale)
+    x, y = x * 10 ** (wider_scale - x_scale), y * 10 ** (wider_scale - y_scale)
     if op in ("%", "pmod"):
         if y == 0:
             raise EvaluationError("Division by zero in remainder.")
@@ -166,7 +167,7 @@ def _units(op: str, x: int, y: int, xs: int, ys: int, scale: int) -> int:
         units = rest
     else:
         units = x + y if op == "+" else x - y
-    return _half_up(units, 10 ** (top - scale)) if top >= scale else units * 10 ** (scale - top)
+    return _half_up(units, 10 ** (wider_scale - scale)) if wider_scale >= scale else units * 10 ** (scale - wider_scale)
 
 
 def _half_up(x: int, y: int) -> int:
@@ -232,11 +233,11 @@ def _itself(type_: IcebergType) -> IcebergType | None:
 NUMBER_FUNCTIONS = (
     *(Function(op, _binary(op), _arithmetic(op), can_fail=True) for op in ("+", "-", "*", "/", "div", "pmod")),
     Function("%", _binary("%"), _arithmetic("%"), ("mod",), can_fail=True),
-    Function("negative", _one(_itself), _negative, can_fail=True),
-    Function("positive", _one(_itself), _same),
-    Function("abs", _one(_itself), _abs, can_fail=True),
-    Function("ceil", _one(_rounded_type), _rounding("ceil"), ("ceiling",), can_fail=True),
-    Function("floor", _one(_rounded_type), _rounding("floor"), can_fail=True),
-    Function("sign", _one(_double), _sign, ("signum",)),
-    Function("sqrt", _one(_double), _sqrt),
+    Function("negative", _unary(_itself), _negative, can_fail=True),
+    Function("positive", _unary(_itself), _same),
+    Function("abs", _unary(_itself), _abs, can_fail=True),
+    Function("ceil", _unary(_rounded_type), _rounding("ceil"), ("ceiling",), can_fail=True),
+    Function("floor", _unary(_rounded_type), _rounding("floor"), can_fail=True),
+    Function("sign", _unary(_double), _sign, ("signum",)),
+    Function("sqrt", _unary(_double), _sqrt),
 )

@@ -13,25 +13,25 @@ Pieces = tuple[str | int | None, ...]
 def pattern_pieces(pattern: str, escape: str = "\\") -> Pieces:
     """Split a pattern into text, None for `%` (any text) and 1 for `_` (one character). The escape may precede `%`, `_` or itself."""
     pieces: list[str | int | None] = []
-    text, at = "", 0
-    while at < len(pattern):
-        c = pattern[at]
-        if c == escape:
-            at += 1
-            if at == len(pattern) or pattern[at] not in ("%", "_", escape):
-                after = repr(pattern[at]) if at < len(pattern) else "the end"
+    text, position = "", 0
+    while position < len(pattern):
+        character = pattern[position]
+        if character == escape:
+            position += 1
+            if position == len(pattern) or pattern[position] not in ("%", "_", escape):
+                after = repr(pattern[position]) if position < len(pattern) else "the end"
                 message = f"The LIKE pattern {pattern!r} has its escape character {escape!r} before {after}."
                 raise InvalidInput(message, hint="The escape character may only precede %, _ or itself.")
-            text += pattern[at]
-        elif c in "%_":
+            text += pattern[position]
+        elif character in "%_":
             if text:
                 pieces.append(text)
                 text = ""
-            if c == "_" or not pieces or pieces[-1] is not None:
-                pieces.append(1 if c == "_" else None)
+            if character == "_" or not pieces or pieces[-1] is not None:
+                pieces.append(1 if character == "_" else None)
         else:
-            text += c
-        at += 1
+            text += character
+        position += 1
     return (*pieces, text) if text else tuple(pieces)
 
 

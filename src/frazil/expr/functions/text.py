@@ -99,13 +99,13 @@ def _by_row(function: Callable[..., Any], to: pa.DataType, *values: pa.Array) ->
     return pa.array([None if None in row else function(*row) for row in rows], to)
 
 
-def _tested(fast: Callable[..., pa.Array], one: Callable[[Any, Any], bool]) -> Kernel:
+def _tested(fast: Callable[..., pa.Array], test_row: Callable[[Any, Any], bool]) -> Kernel:
     """Make a test of two texts, with a fast path for a second text that is the same in all rows."""
 
     def kernel(values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str) -> pa.Array:
         text, part = values
         same = part.null_count == 0 and len(part) and pc.all(pc.equal(part, part[0])).as_py()
-        return fast(text, part[0].as_py()) if same else _by_row(one, pa.bool_(), text, part)
+        return fast(text, part[0].as_py()) if same else _by_row(test_row, pa.bool_(), text, part)
 
     return kernel
 

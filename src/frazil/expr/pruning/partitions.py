@@ -199,10 +199,10 @@ _NONE = np.iinfo(np.int64).min
 _MOST_YEARS = 6_000_000  # from 1970: more than there are dates of (32 bits of days)
 
 
-def _times(numbers: Any, by: int) -> Any:
+def _times(numbers: Any, factor: int) -> Any:
     """Multiply numbers; those out of int64's range become the least int64, which stands for "not known"."""
-    most = np.iinfo(np.int64).max // by - 1
-    return np.where(np.abs(numbers) <= most, numbers * by, _NONE)
+    most = np.iinfo(np.int64).max // factor - 1
+    return np.where(np.abs(numbers) <= most, numbers * factor, _NONE)
 
 
 def _first(ordinals: pa.Array, first: Callable[[Any], Any], back: int = 0, ahead: int = 0) -> pa.Array:

@@ -41,18 +41,18 @@ def _clean(r: Range, type_: IcebergType) -> Range:
     return Range(clean_bound(r.lower, type_), clean_bound(r.upper, type_), r.nulls, nans, r.values, r.hashed)
 
 
-def _cast(r: Range, cast: BoundCast) -> Range:
+def _cast(bounds: Range, cast: BoundCast) -> Range:
     source, target = cast.term.type, cast.type
-    nulls: Flag = True if cast.attempt else r.nulls
-    nans: Flag = isinstance(target, FLOATS) and (r.nans if isinstance(source, FLOATS) else isinstance(source, StringType))
+    nulls: Flag = True if cast.attempt else bounds.nulls
+    nans: Flag = isinstance(target, FLOATS) and (bounds.nans if isinstance(source, FLOATS) else isinstance(source, StringType))
     if not keeps_order(source, target) or cast.attempt:
-        return Range(None, None, nulls, nans, r.values)
+        return Range(None, None, nulls, nans, bounds.values)
     slack = _slack(source, target, cast.zone)
     lower, upper = (
         None if b is None else _mapped(lambda x: cast_values(x, source, target, zone=cast.zone, attempt=True), _moved(b, s, source))
-        for b, s in ((r.lower, -slack), (r.upper, slack))
+        for b, s in ((bounds.lower, -slack), (bounds.upper, slack))
     )
-    return Range(clean_bound(lower, target), clean_bound(upper, target), nulls, nans, r.values)
+    return Range(clean_bound(lower, target), clean_bound(upper, target), nulls, nans, bounds.values)
 
 
 def keeps_order(source: IcebergType, target: IcebergType) -> bool:
@@ -75,10 +75,10 @@ def _slack(source: IcebergType, target: IcebergType, zone: str) -> int:
 def _moved(bound: Any, seconds: int, type_: IcebergType) -> Any:
     if not seconds or isinstance(bound, pa.Scalar) and not bound.is_valid:
         return bound
-    by = seconds * (1_000_000_000 if "ns" in str(type_) else 1_000_000)
-    limit = np.iinfo(np.int64).max - abs(by)
+    distance = seconds * (1_000_000_000 if "ns" in str(type_) else 1_000_000)
+    limit = np.iinfo(np.int64).max - abs(distance)
     safe = pc.if_else(pc.and_(pc.less(bound, limit), pc.greater(bound, -limit)), bound, pa.scalar(None, pa.int64()))
-    return pc.add(safe, by)
+    return pc.add(safe, distance)
 
 
 def _mapped(function: Callable[[pa.Array], pa.Array], bound: Any) -> Bounds:
@@ -93,28 +93,32 @@ def _call(call: BoundCall, arguments: list[list[Range]]) -> list[Range]:
     if not function.strict:
         return [Range(None, None, True, nans, True)]
     nulls: Flag = False
-    for one in arguments:
-        mine: Flag = True
-        for r in one:
-            mine = _and(mine, r.nulls)
-        nulls = _or(nulls, mine)
-    at = function.monotone
-    if at is None or any(not isinstance(a, BoundLiteral) for i, a in enumerate(call.arguments) if i != at):
+    for argument_ranges in arguments:
+        all_null: Flag = True
+        for bounds in argument_ranges:
+            all_null = _and(all_null, bounds.nulls)
+        nulls = _or(nulls, all_null)
+    index = function.monotone
+    if index is None or any(not isinstance(a, BoundLiteral) for i, a in enumerate(call.arguments) if i != index):
         return [Range(None, None, nulls, nans, True)]
-    argument = call.arguments[at]
+    argument = call.arguments[index]
     slack = _SLACK_SECONDS if isinstance(argument.type, TimestamptzType | TimestamptzNanoType) and call.zone not in _UTC else 0
     found = []
-    for r in arguments[at]:
-        if r.lower is None or r.upper is None:
-            found.append(Range(None, None, nulls, nans, r.values))
+    for bounds in arguments[index]:
+        if bounds.lower is None or bounds.upper is None:
+            found.append(Range(None, None, nulls, nans, bounds.values))
             continue
-        lower, upper = (_mapped(lambda x: _run(call, at, x), _moved(b, s, argument.type)) for b, s in ((r.lower, -slack), (r.upper, slack)))
-        found.append(Range(clean_bound(lower, call.type), clean_bound(upper, call.type), nulls, nans, r.values))
+        ends = ((bounds.lower, -slack), (bounds.upper, slack))
+        lower, upper = (_mapped(lambda x: _run(call, index, x), _moved(b, s, argument.type)) for b, s in ends)
+        found.append(Range(clean_bound(lower, call.type), clean_bound(upper, call.type), nulls, nans, bounds.values))
     return found
 
 
-def _run(call: BoundCall, at: int, values: pa.Array) -> pa.Array:
-    arguments = [values if i == at else pa.repeat(constant(a.value, a.type).lower, len(values)) for i, a in enumerate(call.arguments)]  # type: ignore[attr-defined]
+def _run(call: BoundCall, index: int, values: pa.Array) -> pa.Array:
+    arguments = [
+        values if i == index else pa.repeat(constant(a.value, a.type).lower, len(values))  # type: ignore[attr-defined]
+        for i, a in enumerate(call.arguments)
+    ]
     return FUNCTIONS[call.function].kernel(arguments, [a.type for a in call.arguments], call.type, call.zone)
 
 

@@ -83,15 +83,15 @@ def _touches(a: Range, values: tuple[Any, ...], type_: IcebergType) -> tuple[Fla
         touched: Flag = False
         exact: Flag = False
         for v in values:
-            one = scalar(v, type_)
-            touched = _any((touched,), (_at_most(a.lower, one), _at_most(one, a.upper)))
-            exact = _any((exact,), (_same(a.lower, one), _same(a.upper, one)))
+            bound_value = scalar(v, type_)
+            touched = _any((touched,), (_at_most(a.lower, bound_value), _at_most(bound_value, a.upper)))
+            exact = _any((exact,), (_same(a.lower, bound_value), _same(a.upper, bound_value)))
         return touched, exact
     lower, upper, ordered = _ranked(a.lower, a.upper, array(values, type_), type_)
-    at = np.searchsorted(ordered, lower, "left")
-    found = ordered[np.minimum(at, len(ordered) - 1)]
+    places = np.searchsorted(ordered, lower, "left")
+    found = ordered[np.minimum(places, len(ordered) - 1)]
     known = _all(flags(pc.is_valid(a.lower), False), flags(pc.is_valid(a.upper), False))
-    within = (at < len(ordered)) & (found <= upper)
+    within = (places < len(ordered)) & (found <= upper)
     return _any((_not(known),), (within,)), _all(known, within, lower == upper)
 
 
@@ -109,9 +109,9 @@ def prefixed(a: Range, prefix: str | bytes, type_: IcebergType) -> Answer:
     """Test `startswith(a, prefix)`: strings from `prefix` up to the least string above all that begin with it."""
     if not prefix or not isinstance(type_, StringType | BinaryType | FixedType):
         return a.values, a.values if prefix else False, a.nulls
-    one = scalar(prefix, type_)
+    least = scalar(prefix, type_)
     above = after_prefix(prefix)
-    may = _all(a.values, _at_most(one, a.upper), True if above is None else _less(a.lower, scalar(above, type_)))
+    may = _all(a.values, _at_most(least, a.upper), True if above is None else _less(a.lower, scalar(above, type_)))
     inside = _all(_starts(a.lower, prefix), _starts(a.upper, prefix))
     return may, _all(a.values, _not(inside)), a.nulls
 
@@ -138,8 +138,8 @@ def bucket_allows(a: Range, values: tuple[Any, ...], type_: IcebergType) -> Flag
         return True
     allowed: Flag = False
     for number in {bucket(type_, v, a.hashed.num_buckets) for v in values if v is not None}:
-        one = scalar(number, IntegerType())
-        allowed = _any((allowed,), (_at_most(a.hashed.lower, one), _at_most(one, a.hashed.upper)))
+        bucket_number = scalar(number, IntegerType())
+        allowed = _any((allowed,), (_at_most(a.hashed.lower, bucket_number), _at_most(bucket_number, a.hashed.upper)))
     return _any((allowed,), (a.nulls, any(v is None for v in values)))
 
 
@@ -174,11 +174,11 @@ def _any(*ways: tuple[Flag, ...]) -> Flag:
     """Tell whether one of the ways, each a conjunction, is open."""
     found: Flag = False
     for way in ways:
-        one = _all(*way)
-        if one is True:
+        is_open = _all(*way)
+        if is_open is True:
             return True
-        if isinstance(one, np.ndarray):
-            found = one | found if found is not False else one
+        if isinstance(is_open, np.ndarray):
+            found = is_open | found if found is not False else is_open
     return found
 
 

@@ -115,13 +115,13 @@ def clean_bounds(lower: Bounds, upper: Bounds, type_: IcebergType) -> tuple[Boun
     if lower is None or upper is None:
         return None, None
     half = building.scalar(b"\x80", lower.type)
-    one = pc.equal(lower, upper)
+    are_equal = pc.equal(lower, upper)
     alike = pc.equal(pc.greater_equal(lower, half), pc.greater_equal(upper, half))
     unknown, nothing = building.scalar(None, lower.type), building.scalar(b"", lower.type)
 
     def either(bound: pa.Array, fill: bytes) -> pa.Array:
         wide = pc.binary_join_element_wise(pc.binary_slice(bound, 0, 8), building.scalar(fill * 8, bound.type), nothing)
-        return pc.if_else(one, bound, pc.if_else(alike, wide, unknown))
+        return pc.if_else(are_equal, bound, pc.if_else(alike, wide, unknown))
 
     return possible_bounds(either(lower, b"\x00"), either(upper, b"\xff"))
 

@@ -106,8 +106,10 @@ def auto(
             with hold():
                 steps = _steps(recommend(), recommend, run, budget, dry_run)
         except LeaseHeld as held:
-            told = f"the table is maintained by another owner: {held}"
-            steps = [AutoStep(f.kind, f.call, "waits" if f.by_auto else "left to you", error=told if f.by_auto else None) for f in findings]
+            waits_for = f"the table is maintained by another owner: {held}"
+            steps = [
+                AutoStep(f.kind, f.call, "waits" if f.by_auto else "left to you", error=waits_for if f.by_auto else None) for f in findings
+            ]
     results = [s.result for s in steps if isinstance(s.result, ProcedureResult)]
     return AutoResult(
         dry_run=dry_run, steps=tuple(steps), seconds=time.monotonic() - begun,

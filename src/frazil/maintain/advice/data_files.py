@@ -88,16 +88,16 @@ def position_delete_files(state: AilingTable) -> Finding | None:
     sizes, groups = (np.asarray(deletes.column(n).to_numpy()) for n in ("file_size_in_bytes", "group"))
     target, newest = DELETE_TARGET_FILE_SIZE.of(state.metadata.properties), state.metadata.format_version >= 3
     small = sizes < SMALL * target
-    worth = np.bincount(groups[small], minlength=groups.max() + 1) >= (1 if newest else FEWEST_FILES)
-    chosen = small & worth[groups]
+    is_worth = np.bincount(groups[small], minlength=groups.max() + 1) >= (1 if newest else FEWEST_FILES)
+    chosen = small & is_worth[groups]
     if not chosen.any():
         return None
-    files, size, left = int(chosen.sum()), int(sizes[chosen].sum()), 0 if newest else int(worth.sum())
-    what = "deletion vectors take their place in format version 3" if newest else f"{left:,} would do"
+    files, size, files_after = int(chosen.sum()), int(sizes[chosen].sum()), 0 if newest else int(is_worth.sum())
+    outcome = "deletion vectors take their place in format version 3" if newest else f"{files_after:,} would do"
     return Finding(
-        "position_delete_files", f"{files:,} position delete files in {_partitions(int(worth.sum()))}: {what}.",
-        {"files": files, "bytes": size, "files_after": left}, 2 * size, rewrite_minutes(state, size),
-        f"reads open up to {files - left:,} fewer delete files", (files - left) * OPEN_SECONDS / state.workers,
+        "position_delete_files", f"{files:,} position delete files in {_partitions(int(is_worth.sum()))}: {outcome}.",
+        {"files": files, "bytes": size, "files_after": files_after}, 2 * size, rewrite_minutes(state, size),
+        f"reads open up to {files - files_after:,} fewer delete files", (files - files_after) * OPEN_SECONDS / state.workers,
         Cure("rewrite_position_delete_files"),
     )  # fmt: skip
 
@@ -152,9 +152,9 @@ def unsorted(state: AilingTable) -> Finding | None:
 def _depth(low: Numbers, high: Numbers) -> float:
     """Count in how many files a value lies, on average over the lower bounds; files that only touch at their ends do not overlap."""
     begun, ended = np.sort(low), np.sort(high)
-    at = np.searchsorted(begun, low, "right") - np.searchsorted(ended, low, "right")
+    depths = np.searchsorted(begun, low, "right") - np.searchsorted(ended, low, "right")
     alone = low == high  # a file of one value has an end at its own lower bound, and must be counted there all the same
-    return float(np.mean(np.maximum(at + alone, 1)))
+    return float(np.mean(np.maximum(depths + alone, 1)))
 
 
 def _partitions(count: int) -> str:

@@ -101,10 +101,10 @@ def layout(state: AilingTable, scans: Sequence[LoggedScan], columns: frozenset[i
     order = _sort_order(best.layout, schema)
     since = dt.datetime.fromtimestamp(min(s.time_ms for s in scans) / 1000, dt.UTC)
     others = [f"{_words(v.layout, schema)}: {v.skipped / read:.0%}" for v in values if v is not best and v.skipped > 0]
-    told = f" ({', '.join(others)})" if others else ""
+    other_layouts = f" ({', '.join(others)})" if others else ""
     text = (
         f"{len(scans):,} scans since {since:%Y-%m-%d %H:%M} UTC read {size_text(read)}; with files {_words(best.layout, schema)} they "
-        f"would have skipped about {share:.0%} of that{told}."
+        f"would have skipped about {share:.0%} of that{other_layouts}."
     )
     is_own = _is_own_order(state, best.layout)
     keeps = "" if is_own else "; new files are written in the table's own order, t.update_sort_order() changes it"
@@ -124,8 +124,9 @@ def joined(found: tuple[Finding, RowLayout] | None, unsorted: Finding | None, st
     restore."""
     if found is None or unsorted is None or not _is_own_order(state, found[1]):
         return [f for f in (unsorted, found[0] if found else None) if f is not None]
-    told = found[0]
-    return [replace(unsorted, text=f"{unsorted.text} {told.text}", numbers={**told.numbers, **unsorted.numbers}, brings=told.brings)]
+    layout_finding = found[0]
+    text, numbers = f"{unsorted.text} {layout_finding.text}", {**layout_finding.numbers, **unsorted.numbers}
+    return [replace(unsorted, text=text, numbers=numbers, brings=layout_finding.brings)]
 
 
 def _is_own_order(state: AilingTable, chosen: RowLayout) -> bool:

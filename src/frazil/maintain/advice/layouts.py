@@ -124,19 +124,19 @@ class LayoutEstimator:
         self, members: npt.NDArray[np.intp], sizes: npt.NDArray[np.float64], layout: RowLayout, random: np.random.Generator
     ) -> Boxes:
         if len(sizes) == 1:
-            return Boxes({i: self._whole(a, members) for i, a in self.axes.items()}, sizes, binned=True)
+            return Boxes({field_id: self._whole(a, members) for field_id, a in self.axes.items()}, sizes, binned=True)
         drawn = np.maximum(2, np.rint(ROWS_OF_A_FILE * sizes / sizes[0]).astype(np.intp))
         rows = self._sample(members, int(drawn.sum()), random)
         order, begins = self._order(rows, layout), np.cumsum(drawn) - drawn
         ranges: Ranges = {}
-        for i, values in rows.items():
-            axis = self.axes[i]
+        for field_id, values in rows.items():
+            axis = self.axes[field_id]
             shown = axis.bins(values) if axis.values is not None else values
             low, high = np.minimum.reduceat(shown[order], begins), np.maximum.reduceat(shown[order], begins)
             if axis.values is None:  # the ends of the rows that were not drawn lie a little further out
                 further = (high - low) / (drawn - 1)
                 low, high = np.maximum(low - further, shown.min()), np.minimum(high + further, shown.max())
-            ranges[i] = (low, high)
+            ranges[field_id] = (low, high)
         return Boxes(ranges, sizes, binned=True)
 
     def _whole(self, axis: Axis, members: npt.NDArray[np.intp]) -> tuple[Positions, Positions]:
@@ -147,13 +147,13 @@ class LayoutEstimator:
     def _sample(self, members: npt.NDArray[np.intp], rows: int, random: np.random.Generator) -> dict[int, Positions]:
         """Choose sample rows from the boxes of files, evenly by their numbers of rows."""
         weights = np.cumsum(np.maximum(self.state.numbers("record_count")[members], 0).astype(np.float64))
-        at = (np.arange(rows) + 0.5) / rows * weights[-1]
-        files = members[np.minimum(np.searchsorted(weights, at), len(members) - 1)]
+        row_weights = (np.arange(rows) + 0.5) / rows * weights[-1]
+        files = members[np.minimum(np.searchsorted(weights, row_weights), len(members) - 1)]
         found = {}
-        for i, axis in self.axes.items():
+        for field_id, axis in self.axes.items():
             low, high = np.maximum(axis.low[files], axis.start), np.minimum(axis.high[files], axis.end)
             share = random.random(rows)
-            found[i] = low + np.floor(share * (high - low + 1)) if axis.is_whole else low + share * (high - low)
+            found[field_id] = low + np.floor(share * (high - low + 1)) if axis.is_whole else low + share * (high - low)
         return found
 
     def _order(self, rows: Mapping[int, Positions], layout: RowLayout) -> npt.NDArray[np.intp]:

@@ -89,7 +89,7 @@ def state_of(table: MaintainedTable, bounds_of: frozenset[int] = frozenset()) ->
 
 def _entries(manifest: ManifestFile, *, metadata: TableMetadata, storage: Storage, bounds_of: frozenset[int]) -> pa.Table:
     field = sorted_by(metadata)
-    wanted = {str(i): i for i in sorted(bounds_of)} | ({} if field is None else {"": field.source_id})
+    wanted = {str(number): number for number in sorted(bounds_of)} | ({} if field is None else {"": field.source_id})
     entries = live(read_manifest(storage, manifest, (*_COLUMNS, *(_BOUNDS if wanted else ())))).combine_chunks()
     if not entries.num_rows:
         return entries
@@ -97,8 +97,8 @@ def _entries(manifest: ManifestFile, *, metadata: TableMetadata, storage: Storag
     columns["spec_id"] = pa.array(np.full(entries.num_rows, manifest.partition_spec_id, np.int32))
     partition = entries.column("partition").combine_chunks()
     partition = partition.chunk(0) if isinstance(partition, pa.ChunkedArray) else partition
-    for i, values in enumerate(coerce_partition(partition, unified_partition_type(metadata))):
-        columns[f"k{i}"] = values
+    for number, values in enumerate(coerce_partition(partition, unified_partition_type(metadata))):
+        columns[f"k{number}"] = values
     for side, name in zip(_BOUNDS, ("low", "high"), strict=True):
         bounds = MapColumn(entries.column(side)) if wanted else None
         for suffix, field_id in wanted.items():

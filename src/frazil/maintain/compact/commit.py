@@ -88,13 +88,13 @@ class CompactFiles(SnapshotAction):
             return
         files = [f for g in self.groups for f in g.removed]
         history = History(metadata, context.storage, parent, self.starting_snapshot_id)
-        wanted, there = pa.array([f.file_path for f in files], pa.string()), set[str]()
+        wanted, live_paths = pa.array([f.file_path for f in files], pa.string()), set[str]()
         for _, table in history.live_data({partition_key(f.spec_id, f.partition) for f in files}):
             paths = table.column("file_path")
-            there.update(paths.filter(pc.is_in(paths, value_set=wanted)).to_pylist())
-        gone = {n for n, g in enumerate(self.groups) if any(f.file_path not in there for f in g.removed)}
+            live_paths.update(paths.filter(pc.is_in(paths, value_set=wanted)).to_pylist())
+        gone = {n for n, g in enumerate(self.groups) if any(f.file_path not in live_paths for f in g.removed)}
         if len(gone) == len(self.groups):
-            missing = sorted({f.file_path for f in files} - there)
+            missing = sorted({f.file_path for f in files} - live_paths)
             text = f"Cannot commit: {len(missing)} of the files that were rewritten are gone, such as {missing[0]}."
             hint = "Another writer has rewritten or removed them meanwhile. Call rewrite_data_files again."
             raise ValidationException(text, hint=hint, table=metadata.location, files=missing)

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from frazil.maintain.compact.sorting import Sorting
-from frazil.storage.base import temporary
+from frazil.storage.base import temporary_files
 from frazil.tasks.in_order import map_in_order
 
 CHUNK = 1 << 18  # rows per batch that is yielded
@@ -39,7 +39,7 @@ def sorted_batches(batches: Iterable[pa.RecordBatch], sorting: Sorting, memory: 
             if size >= memory:
                 if folder is None:
                     made = stack.enter_context(tempfile.TemporaryDirectory(prefix="frazil-sort-", ignore_cleanup_errors=True))
-                    stack.enter_context(temporary(made))
+                    stack.enter_context(temporary_files(made))
                     folder = Path(made)
                 runs.append(_spilled(held, size, sorting, folder / str(len(runs))))
                 held, size = [], 0
@@ -60,7 +60,7 @@ def _in_memory(held: list[pa.RecordBatch], sorting: Sorting, workers: int) -> It
     if not rows.num_rows:
         return
     order = sorting.keys(rows).order()
-    parts = (order.slice(at, CHUNK) for at in range(0, rows.num_rows, CHUNK))
+    parts = (order.slice(start, CHUNK) for start in range(0, rows.num_rows, CHUNK))
     yield from map_in_order(rows.take, parts, workers)
 
 
@@ -98,8 +98,8 @@ def _spilled(held: list[pa.RecordBatch], size: int, sorting: Sorting, path: Path
     block = min(_BLOCK, max(1, _BLOCK_BYTES * rows.num_rows // max(1, size)))
     codec = pa.ipc.IpcWriteOptions(compression="lz4" if pa.Codec.is_available("lz4") else None)
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, rows.schema, options=codec) as writer:
-        for at in range(0, rows.num_rows, block):
-            writer.write_batch(rows.take(order.slice(at, block)))
+        for start in range(0, rows.num_rows, block):
+            writer.write_batch(rows.take(order.slice(start, block)))
     beside = path.with_suffix(".keys")
     mapped = pa.RecordBatch.from_pydict({n: c.take(order) for n, c in keys.columns.items()})
     with pa.OSFile(str(beside), "wb") as sink, pa.ipc.new_file(sink, mapped.schema) as writer:
@@ -124,7 +124,7 @@ def _splitters(runs: Sequence[_Run], memory: int) -> list[tuple[Any, ...]]:
     step = max(1, sum(len(r) for r in runs) // (count * _SAMPLES))
     compare = functools.cmp_to_key(functools.partial(_compared, runs[0].directions))
     sample = sorted((run.key(row) for run in runs for row in range(step // 2, len(run), step)), key=compare)
-    return [sample[at] for at in range(len(sample) // count, len(sample), max(1, len(sample) // count))]
+    return [sample[index] for index in range(len(sample) // count, len(sample), max(1, len(sample) // count))]
 
 
 def _cuts(run: _Run, splitters: Sequence[tuple[Any, ...]]) -> list[int]:

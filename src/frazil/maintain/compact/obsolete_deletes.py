@@ -23,21 +23,21 @@ def older_deletes(metadata: TableMetadata, branch: str, storage: Storage, gone: 
     head = parent_of(metadata, branch)
     if head is None or metadata.format_version < 2:
         return set()
-    manifests = [m for m in manifests_of(metadata, head, storage) if m.has_live_files]
+    manifests = [manifest for manifest in manifests_of(metadata, head, storage) if manifest.has_live_files]
     if all(map(is_data, manifests)):
         return set()
     oldest = metadata.last_sequence_number if sequence_number is None else min(metadata.last_sequence_number, sequence_number)
-    for m in filter(is_data, manifests):
-        entries = live(read_manifest(storage, m, _COLUMNS))
+    for manifest in filter(is_data, manifests):
+        entries = live(read_manifest(storage, manifest, _COLUMNS))
         stays = entries.filter(pc.invert(pc.is_in(column_of(entries, "file_path"), value_set=gone)))
         if len(stays) == len(entries):
-            oldest = min(oldest, m.min_sequence_number or 0)
+            oldest = min(oldest, manifest.min_sequence_number or 0)
         elif len(stays):
             oldest = min(oldest, pc.min(stays["sequence_number"]).as_py() or 0)
     found: Names = set()
-    for m in manifests:
-        if not is_data(m) and (m.min_sequence_number or 0) < oldest:
-            entries = live(read_manifest(storage, m, _COLUMNS))
+    for manifest in manifests:
+        if not is_data(manifest) and (manifest.min_sequence_number or 0) < oldest:
+            entries = live(read_manifest(storage, manifest, _COLUMNS))
             sequence = pc.fill_null(entries["sequence_number"], 0)
             old = entries.filter(pc.and_(pc.greater(sequence, 0), pc.less(sequence, oldest)))
             found.update(zip(old["file_path"].to_pylist(), old["content_offset"].to_pylist(), strict=True))

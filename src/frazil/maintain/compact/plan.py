@@ -57,16 +57,18 @@ class _Files:
     def of(cls, plan: Plan, spec_id: int) -> _Files:
         parts: list[tuple[Any, ...]] = []
         base = 1  # scope 0: the files of all other specs, whose rows may belong to any partition
-        for g in plan.groups:
-            own = g.spec_id == spec_id
-            codes = scopes_of_files(g) + base if own else np.zeros(len(g), np.int64)
+        for group in plan.groups:
+            own = group.spec_id == spec_id
+            codes = scopes_of_files(group) + base if own else np.zeros(len(group), np.int64)
             base += int(codes.max(initial=0)) + 1 if own else 0
-            known, numbers = g.delete_numbers >= 0, np.maximum(g.delete_numbers, 0)
-            index = g.deletes if isinstance(g.deletes, DeleteIndex) else None
-            counts, deleted = (_at(index.counts, numbers, known), _at(index.own_records, numbers, known)) if index else (known * 0,) * 2
+            known, numbers = group.delete_numbers >= 0, np.maximum(group.delete_numbers, 0)
+            index = group.deletes if isinstance(group.deletes, DeleteIndex) else None
+            counts = deleted = known * 0
+            if index:
+                counts, deleted = (_values_of_known(values, numbers, known) for values in (index.counts, index.own_records))
             parts.append((
-                _column(g.table, "file_size_in_bytes"), _column(g.table, "record_count"), _column(g.table, "sequence_number"),
-                counts, deleted, codes, np.full(len(g), own),
+                _column(group.table, "file_size_in_bytes"), _column(group.table, "record_count"), _column(group.table, "sequence_number"),
+                counts, deleted, codes, np.full(len(group), own),
             ))  # fmt: skip
         empty = (np.zeros(0, np.int64),) * 6 + (np.zeros(0, bool),)
         return cls(*(np.concatenate(columns) for columns in zip(*(parts or [empty]), strict=True)))
@@ -79,7 +81,7 @@ class _Files:
         return (np.ones(len(size), bool) if options.rewrite_all else size | deletes), deletes
 
 
-def _at(values: Numbers, numbers: Numbers, known: Flags) -> Numbers:
+def _values_of_known(values: Numbers, numbers: Numbers, known: Flags) -> Numbers:
     return np.where(known, values[numbers], 0) if len(values) else np.zeros(len(numbers), np.int64)
 
 
@@ -108,10 +110,10 @@ def file_groups(plan: Plan, options: CompactionOptions) -> tuple[FileGroup, ...]
 def _packed(rows: Numbers, sizes: Numbers, options: CompactionOptions) -> Iterator[Numbers]:
     """Cut the files of one partition, in their order, into groups of at most the size and number of files that the options allow."""
     begin = weight = 0
-    for at, size in enumerate(sizes[rows].tolist()):
-        if at > begin and (weight + size > options.group_bytes or at - begin >= options.group_files):
-            yield rows[begin:at]
-            begin, weight = at, 0
+    for position, size in enumerate(sizes[rows].tolist()):
+        if position > begin and (weight + size > options.group_bytes or position - begin >= options.group_files):
+            yield rows[begin:position]
+            begin, weight = position, 0
         weight += size
     yield rows[begin:]
 
@@ -135,10 +137,10 @@ def _limited(groups: list[FileGroup], files: _Files, most: int | None) -> Iterat
 
 
 def _ordered(groups: Iterable[FileGroup], job_order: str) -> list[FileGroup]:
-    what, _, direction = job_order.partition("-")
-    if what == "none":
+    measure, _, direction = job_order.partition("-")
+    if measure == "none":
         return list(groups)
-    return sorted(groups, key=lambda g: g.bytes if what == "bytes" else g.files, reverse=direction == "desc")
+    return sorted(groups, key=lambda g: g.bytes if measure == "bytes" else g.files, reverse=direction == "desc")
 
 
 def paths_of(plan: Plan, groups: Sequence[FileGroup]) -> pa.Array:

@@ -109,7 +109,7 @@ class CompactionPlan:
         if not self.groups:
             return ()
         size = len(self.groups) if self.options.commits is None else -(-len(self.groups) // self.options.commits)
-        return [self.groups[at : at + size] for at in range(0, len(self.groups), size)]
+        return [self.groups[start : start + size] for start in range(0, len(self.groups), size)]
 
 
 def plan_compaction(

@@ -190,18 +190,18 @@ def _by_curve(
         raise InvalidInput(f"Cannot {curve} when no columns are specified", hint=f"sort_order='{curve}(a, b)'.", table=metadata.location)
     if len(names) > MOST_COLUMNS:
         raise InvalidInput(f"{curve} takes at most {MOST_COLUMNS} columns, not {len(names)}.", hint="More columns than four skip little.")
-    ids = []
+    field_ids = []
     for name in names:
         found = schema.find_field(unquote(name), case_sensitive)
         path = [schema.by_id[p].field_type for p in schema.parents[found.field_id]]
         if any(isinstance(t, ListType | MapType) for t in path) or isinstance(found.field_type, StructType | ListType | MapType):
             raise InvalidInput(f"Cannot use column {name} in {curve}: it is not a single value of its row.", column=name)
         check_curve(name, found.field_type)
-        ids.append(found.field_id)
+        field_ids.append(found.field_id)
     spec = metadata.spec_by_id(options.output_spec_id)
     by_partition = {f.source_id for f in spec.fields if str(f.transform) == "identity"}
-    kept = tuple(i for i in dict.fromkeys(ids) if i not in by_partition)
-    if not kept:
+    column_ids = tuple(i for i in dict.fromkeys(field_ids) if i not in by_partition)
+    if not column_ids:
         text = f"Cannot {curve}, all columns provided were identity partition columns and cannot be used"
         raise InvalidInput(text, table=metadata.location)
-    return Sorting(schema, curve=curve, columns=kept, text_bytes=options.text_bytes, key_bytes=options.key_bytes)
+    return Sorting(schema, curve=curve, columns=column_ids, text_bytes=options.text_bytes, key_bytes=options.key_bytes)

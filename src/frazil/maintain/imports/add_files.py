@@ -63,13 +63,13 @@ def paths_to_add(
 ) -> list[str]:
     """Return the paths of a source that fit the table's partitioning. Raises InvalidInput where the values of folders would be lost."""
     schema, spec = metadata.schema(), metadata.spec()
-    kept = {schema.find_field(f.source_id).name for f in spec.fields if isinstance(f.transform, IdentityTransform)}
+    identity_columns = {schema.find_field(f.source_id).name for f in spec.fields if isinstance(f.transform, IdentityTransform)}
     if source.partition_columns and not spec.fields:
         raise InvalidInput("Cannot add partitioned files to an unpartitioned table", table=metadata.location)
-    if lost := [name for name in source.partition_columns if name not in kept]:
+    if lost := [name for name in source.partition_columns if name not in identity_columns]:
         raise InvalidInput(
             f"The files in {source.location} are partitioned by {lost[0]}, by which the table is not.",
-            hint=f"Its identity partition fields are {', '.join(sorted(kept)) or 'none'}.", table=metadata.location,
+            hint=f"Its identity partition fields are {', '.join(sorted(identity_columns)) or 'none'}.", table=metadata.location,
         )  # fmt: skip
     files = source.chosen(partition_filter).files
     if not files:

@@ -20,7 +20,7 @@ from frazil.spec.schema import Schema
 from frazil.storage import Storage, is_inside
 
 _log = logging.getLogger("frazil")
-_PATHS = frozenset((*(one.name for one in (DATA_PATH, METADATA_PATH, *OLD_DATA_PATHS)), "location", "path"))
+_PATHS = frozenset((*(prop.name for prop in (DATA_PATH, METADATA_PATH, *OLD_DATA_PATHS)), "location", "path"))
 BACKUP_SUFFIX = "_BACKUP_"
 Create = Callable[[Schema, tuple[str, ...], Mapping[str, str]], Creation]
 """Begin to create the table with these columns, identity partition columns and properties."""

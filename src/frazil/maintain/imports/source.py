@@ -151,16 +151,16 @@ def _arrow_schema(path: str, storage: Storage) -> pa.Schema:
         return open_parquet(path, storage).schema_arrow.remove_metadata()
 
 
-def _nullable(f: pa.Field) -> pa.Field:
+def _nullable(arrow_field: pa.Field) -> pa.Field:
     """Return a field without a field id, nullable at every level, as Spark reads files."""
-    type_ = f.type
+    type_ = arrow_field.type
     if pa.types.is_struct(type_):
         type_ = pa.struct([_nullable(inner) for inner in type_])
     elif pa.types.is_map(type_):
         type_ = pa.map_(_nullable(type_.key_field).type, _nullable(type_.item_field))
     elif pa.types.is_list(type_) or pa.types.is_large_list(type_):
         type_ = pa.list_(_nullable(type_.value_field))
-    return pa.field(f.name, type_, True)
+    return pa.field(arrow_field.name, type_, True)
 
 
 def _type_of(texts: Iterable[str | None]) -> IcebergType:

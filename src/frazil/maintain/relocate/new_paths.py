@@ -13,7 +13,7 @@ from frazil.spec.properties import DATA_PATH, METADATA_PATH, OLD_DATA_PATHS
 from frazil.spec.schema import DELETE_FILE_PATH_ID
 from frazil.spec.snapshot import Snapshot, Snapshots
 
-_PATH_PROPERTIES = tuple(one.name for one in (DATA_PATH, METADATA_PATH, *OLD_DATA_PATHS))
+_PATH_PROPERTIES = tuple(prop.name for prop in (DATA_PATH, METADATA_PATH, *OLD_DATA_PATHS))
 
 
 @dataclass(frozen=True)

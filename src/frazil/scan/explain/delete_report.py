@@ -207,5 +207,5 @@ def _objects(rows: pa.Table | pa.RecordBatch, exact: bool) -> Iterator[Explained
         yield ExplainedDelete(**row, equality_columns=columns, reason=reason, exact=exact)
 
 
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

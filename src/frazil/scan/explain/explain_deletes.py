@@ -79,11 +79,11 @@ def data_files(groups: Sequence[PlannedFiles], index: DeleteIndex) -> DataFiles:
     reach, entries = index.reach, index.entries
     named = bounds_of(entries).single.filter(pa.array(entries.is_vector))
     rows = pc.index_in(named, value_set=paths)
-    at = pc.fill_null(rows, -1).to_numpy(zero_copy_only=False).astype(np.int64)
-    fits = at >= 0
-    fits[fits] = reach.data_sequences[at[fits]] <= reach.delete_sequences[entries.is_vector][fits]
+    positions = pc.fill_null(rows, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    fits = positions >= 0
+    fits[fits] = reach.data_sequences[positions[fits]] <= reach.delete_sequences[entries.is_vector][fits]
     has_vector = np.zeros(len(paths), bool)
-    has_vector[at[fits]] = True
+    has_vector[positions[fits]] = True
     return DataFiles(paths, reach.data_sequences, reach.data_scopes, has_vector)
 
 
@@ -91,9 +91,9 @@ def row_of(file_path: str, groups: Sequence[PlannedFiles]) -> int | None:
     """Find the number of a planned file by its path; None: the plan does not have it."""
     wanted, begin = normalise(file_path), 0
     for group in groups:
-        at = pc.index(normalised(column_of(group.table, "file_path")), wanted).as_py()
-        if at >= 0:
-            return int(begin + at)
+        position = pc.index(normalised(column_of(group.table, "file_path")), wanted).as_py()
+        if position >= 0:
+            return int(begin + position)
         begin += len(group)
     return None
 
@@ -102,12 +102,12 @@ def _reasons(index: DeleteIndex, bounds: PathBounds, data: DataFiles, counts: Nu
     """Return for each delete file why it applies to no data file (number of the reason, -1: it applies), and the least sequence number of
     the data files in reach by path or partition (`_NOBODY`: there are none)."""
     entries, reach = index.entries, index.reach
-    at = pc.fill_null(pc.index_in(bounds.single, value_set=data.paths), -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    positions = pc.fill_null(pc.index_in(bounds.single, value_set=data.paths), -1).to_numpy(zero_copy_only=False).astype(np.int64)
     named = bounds.single.is_valid().to_numpy(zero_copy_only=False)
 
     def least(sequences: Numbers) -> Numbers:
         """Return the least sequence number per delete file, over the data files in its reach by path or partition."""
-        by_path = np.where(at >= 0, sequences[at], _NOBODY)
+        by_path = np.where(positions >= 0, sequences[positions], _NOBODY)
         by_scope = np.where(reach.everywhere, sequences.min(initial=_NOBODY), _least(data.scopes, sequences, reach.delete_scopes))
         return np.where(named, by_path, by_scope)
 
@@ -130,11 +130,11 @@ def _reasons(index: DeleteIndex, bounds: PathBounds, data: DataFiles, counts: Nu
 
 def _least(scopes: Numbers, sequences: Numbers, wanted: Numbers) -> Numbers:
     """Return the least sequence number in each wanted scope; `_NOBODY` in scopes without data files."""
-    known, place = np.unique(scopes, return_inverse=True)
-    least = np.full(len(known) + 1, _NOBODY)
+    distinct, place = np.unique(scopes, return_inverse=True)
+    least = np.full(len(distinct) + 1, _NOBODY)
     np.minimum.at(least, place, sequences)
-    at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-    return np.where(known[at] == wanted, least[at], _NOBODY)
+    nearest = np.minimum(np.searchsorted(distinct, wanted), len(distinct) - 1)
+    return np.where(distinct[nearest] == wanted, least[nearest], _NOBODY)
 
 
 def _explained(

@@ -60,38 +60,39 @@ class Explanation:
 
     @cached_property
     def lines(self) -> tuple[str, ...]:
-        r = self.report
-        if r.snapshot_id is None:
-            return (f"Scan of {r.table}: no snapshot, no rows",)
-        files = r.result_data_files + r.skipped_data_files
+        report = self.report
+        if report.snapshot_id is None:
+            return (f"Scan of {report.table}: no snapshot, no rows",)
+        files = report.result_data_files + report.skipped_data_files
         lines = [
-            f"Scan of {r.table}, snapshot {r.snapshot_id}",
-            f"  filter: {r.filter}",
-            f"  manifests: {r.scanned_data_manifests} of {r.total_data_manifests} read, "
-            f"{r.skipped_data_manifests} skipped by partition summaries",
-            f"  files: {r.result_data_files} of {files} in them kept; skipped {r.skipped_by_partition} by partition values, "
-            f"{r.skipped_by_statistics} by counts and bounds",
-            f"  of the kept files {r.wholly_matching_files} match wholly (none of their rows is tested)",
-            f"  to read: {r.total_records} rows, {size_text(r.total_file_size_in_bytes)}",
+            f"Scan of {report.table}, snapshot {report.snapshot_id}",
+            f"  filter: {report.filter}",
+            f"  manifests: {report.scanned_data_manifests} of {report.total_data_manifests} read, "
+            f"{report.skipped_data_manifests} skipped by partition summaries",
+            f"  files: {report.result_data_files} of {files} in them kept; skipped {report.skipped_by_partition} by partition values, "
+            f"{report.skipped_by_statistics} by counts and bounds",
+            f"  of the kept files {report.wholly_matching_files} match wholly (none of their rows is tested)",
+            f"  to read: {report.total_records} rows, {size_text(report.total_file_size_in_bytes)}",
         ]
-        if r.total_delete_manifests:
+        if report.total_delete_manifests:
             lines.extend(self._delete_lines())
-        return (*lines, f"  planned in {r.total_planning_duration / 1e6:.1f} ms")
+        return (*lines, f"  planned in {report.total_planning_duration / 1e6:.1f} ms")
 
     def _delete_lines(self) -> list[str]:
-        r, found = self.report, self._compared
-        manifests = f"{r.scanned_delete_manifests} of {r.total_delete_manifests} read, {r.skipped_delete_manifests} skipped"
+        report, found = self.report, self._compared
+        manifests = f"{report.scanned_delete_manifests} of {report.total_delete_manifests} read, {report.skipped_delete_manifests} skipped"
         lines = [f"  delete manifests: {manifests}"]
         if found:
-            kinds = f"{r.positional_delete_files} of positions, {r.equality_delete_files} of equality, {r.dvs} deletion vectors"
+            of_rows = f"{report.positional_delete_files} of positions, {report.equality_delete_files} of equality"
+            kinds = f"{of_rows}, {report.dvs} deletion vectors"
             applied, dropped = found.applied, found.dropped
             about = "" if found.exact else "at most "
             lines.append(
-                f"  delete files: {len(found)} in them ({kinds}); {about}{len(applied)} apply to {r.data_files_with_deletes} files"
+                f"  delete files: {len(found)} in them ({kinds}); {about}{len(applied)} apply to {report.data_files_with_deletes} files"
             )
             lines.extend(f"    {line}" for line in applied.lines(_FEW))
-            ruled_out = f"; bounds and counts ruled out {r.delete_pairs_ruled_out} pairs of data file and delete file"
-            lines.append(f"  not applied: {len(dropped)} delete files{ruled_out if r.delete_pairs_ruled_out else ''}")
+            ruled_out = f"; bounds and counts ruled out {report.delete_pairs_ruled_out} pairs of data file and delete file"
+            lines.append(f"  not applied: {len(dropped)} delete files{ruled_out if report.delete_pairs_ruled_out else ''}")
             lines.extend(f"    {line}" for line in dropped.lines(_FEW))
         return lines
 

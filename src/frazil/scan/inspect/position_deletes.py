@@ -70,9 +70,9 @@ def _manifest(manifest: ManifestFile, *, storage: Storage, unified: StructType, 
     rows = entries.drop_columns(["partition"]).to_pylist()
     found = []
     vectors: dict[str, VectorFile] = {}
-    for at, row in enumerate(rows):
+    for row_number, row in enumerate(rows):
         for places in _positions(row, storage, row_type, vectors):
-            partition = [c.take(pa.repeat(pa.scalar(at), len(places.positions))) for c in partitions]
+            partition = [c.take(pa.repeat(pa.scalar(row_number), len(places.positions))) for c in partitions]
             found.append(_table(places, partition, row, manifest.partition_spec_id, unified, schema))
     return found
 
@@ -140,8 +140,8 @@ def _positions(
     except (pa.ArrowException, ValueError, EOFError) as e:
         raise CorruptData(f"Position delete file {path} cannot be read: {e}", file=path) from e
     places = table.select(["file_path", "pos"]).cast(pa.schema([("file_path", pa.string()), ("pos", pa.int64())]))
-    for at, batch in enumerate(places.to_batches()):
-        yield _Places(batch.column(0), batch.column(1), rows[at] if rows is not None else None)
+    for batch_number, batch in enumerate(places.to_batches()):
+        yield _Places(batch.column(0), batch.column(1), rows[batch_number] if rows is not None else None)
 
 
 def _vector(row: dict[str, Any], files: dict[str, VectorFile], storage: Storage) -> _Places:

@@ -15,13 +15,13 @@ class Repeats:
     def __init__(self) -> None:
         self._before: dict[Hashable, pa.Array] = {}
 
-    def same(self, what: Hashable, array: pa.Array) -> pa.Array:
+    def same(self, purpose: Hashable, array: pa.Array) -> pa.Array:
         """Return the last array kept for this purpose, type and length when it holds the same values, otherwise `array`."""
         if array.null_count == len(array):
-            what = "nulls"
+            purpose = "nulls"
         elif pa.types.is_floating(array.type):
             return array  # `equals` takes 0.0 for -0.0
-        key = (what, array.type, len(array))
+        key = (purpose, array.type, len(array))
         before = self._before.get(key)
         if before is not None and before.equals(array):
             return before

@@ -39,21 +39,21 @@ def metadata_table(
     `row_filter` (only `partitions`) is on the table's own columns. Raises InvalidInput for an argument that the metadata table does not
     take.
     """
-    known = _known(name)
-    if known not in TIME_TRAVEL_TABLES and (snapshot_id is not None or snapshot is not None):
+    table_name = _known(name)
+    if table_name not in TIME_TRAVEL_TABLES and (snapshot_id is not None or snapshot is not None):
         hint = f"Metadata tables with time travel: {', '.join(TIME_TRAVEL_TABLES)}."
-        raise InvalidInput(f"Cannot select snapshot in table: {known}", hint=hint)
+        raise InvalidInput(f"Cannot select snapshot in table: {table_name}", hint=hint)
     predicate = parse(row_filter) if isinstance(row_filter, str) else row_filter
-    if known != "partitions" and predicate is not None and not isinstance(predicate, AlwaysTrue):
-        raise InvalidInput(f"Metadata table {known} takes no row_filter; filter the Arrow table that it returns.")
+    if table_name != "partitions" and predicate is not None and not isinstance(predicate, AlwaysTrue):
+        raise InvalidInput(f"Metadata table {table_name} takes no row_filter; filter the Arrow table that it returns.")
     if snapshot_id is not None:
         snapshot = metadata.snapshot_by_id(snapshot_id)
-    at = snapshot or metadata.current_snapshot()
-    if known == "partitions":
-        return partitions(metadata, storage, at, predicate, case_sensitive)
-    if known == "metadata_log_entries":
+    chosen = snapshot or metadata.current_snapshot()
+    if table_name == "partitions":
+        return partitions(metadata, storage, chosen, predicate, case_sensitive)
+    if table_name == "metadata_log_entries":
         return history.metadata_log_entries(metadata, metadata_location or "")
-    return _OF_TABLE[known](metadata, storage, at)
+    return _OF_TABLE[table_name](metadata, storage, chosen)
 
 
 def metadata_table_schema(name: str, metadata: TableMetadata) -> pa.Schema:
@@ -83,18 +83,18 @@ _PLAIN = {
     "manifests": manifests.MANIFESTS, "all_manifests": manifests.ALL_MANIFESTS,
 }  # fmt: skip
 _OF_TABLE: dict[str, Callable[[TableMetadata, Storage, Snapshot | None], pa.Table]] = {
-    "history": lambda m, s, at: history.history(m),
-    "snapshots": lambda m, s, at: history.snapshots(m),
-    "refs": lambda m, s, at: history.refs(m),
-    "files": lambda m, s, at: files.files(m, s, at),
-    "data_files": lambda m, s, at: files.files(m, s, at, files.data_manifest),
-    "delete_files": lambda m, s, at: files.files(m, s, at, files.delete_manifest),
-    "all_files": lambda m, s, at: files.all_files(m, s),
-    "all_data_files": lambda m, s, at: files.all_files(m, s, files.data_manifest),
-    "all_delete_files": lambda m, s, at: files.all_files(m, s, files.delete_manifest),
-    "entries": lambda m, s, at: files.entries(m, s, at),
-    "all_entries": lambda m, s, at: files.all_entries(m, s),
-    "manifests": lambda m, s, at: manifests.manifests(m, s, at),
-    "all_manifests": lambda m, s, at: manifests.all_manifests(m, s),
-    "position_deletes": lambda m, s, at: position_deletes(m, s, at),
+    "history": lambda m, s, snapshot: history.history(m),
+    "snapshots": lambda m, s, snapshot: history.snapshots(m),
+    "refs": lambda m, s, snapshot: history.refs(m),
+    "files": lambda m, s, snapshot: files.files(m, s, snapshot),
+    "data_files": lambda m, s, snapshot: files.files(m, s, snapshot, files.data_manifest),
+    "delete_files": lambda m, s, snapshot: files.files(m, s, snapshot, files.delete_manifest),
+    "all_files": lambda m, s, snapshot: files.all_files(m, s),
+    "all_data_files": lambda m, s, snapshot: files.all_files(m, s, files.data_manifest),
+    "all_delete_files": lambda m, s, snapshot: files.all_files(m, s, files.delete_manifest),
+    "entries": lambda m, s, snapshot: files.entries(m, s, snapshot),
+    "all_entries": lambda m, s, snapshot: files.all_entries(m, s),
+    "manifests": lambda m, s, snapshot: manifests.manifests(m, s, snapshot),
+    "all_manifests": lambda m, s, snapshot: manifests.all_manifests(m, s),
+    "position_deletes": lambda m, s, snapshot: position_deletes(m, s, snapshot),
 }

@@ -57,15 +57,15 @@ def prune_by_bounds_first(
     return left.drop_columns([_ROW]), by_partition, by_statistics + more
 
 
-def _few(left: pa.Table, of: pa.Table) -> bool:
-    return bool(left.num_rows * FEW <= of.num_rows)
+def _few(left: pa.Table, table: pa.Table) -> bool:
+    return bool(left.num_rows * FEW <= table.num_rows)
 
 
 def _sample(container: Container) -> tuple[Container, None]:
     """Choose blocks that are spread over a file; all of them where it has few."""
     count = len(container.spans)
-    at = range(count) if count <= SAMPLED_BLOCKS else ((2 * n + 1) * count // (2 * SAMPLED_BLOCKS) for n in range(SAMPLED_BLOCKS))
-    return container.part(at), None
+    spread = ((2 * n + 1) * count // (2 * SAMPLED_BLOCKS) for n in range(SAMPLED_BLOCKS))
+    return container.part(range(count) if count <= SAMPLED_BLOCKS else spread), None
 
 
 def _of_rows(container: Container, rows: npt.NDArray[np.int64]) -> tuple[Container, npt.NDArray[np.int64]]:

@@ -69,14 +69,14 @@ def _one_spelling(paths: pa.Array) -> bool:
     """Tell whether no file can be listed under two spellings: all paths share a scheme and a prefix, no other slash is doubled, and
     none has a `/./`."""
     ends = pc.min_max(paths).as_py()
-    both = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(ends["min"], ends["max"], strict=False))
-    start = "".join(first for first, _ in both)
+    common = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(ends["min"], ends["max"], strict=False))
+    start = "".join(first for first, _ in common)
     scheme, slash, rest = start.partition("/")
     if not slash or (scheme and not rest.strip("/")):
         return False
     data = np.frombuffer(paths.buffers()[2], np.uint8)[_edges(paths)[0] : _edges(paths)[-1]]
-    doubled = sum(int(np.count_nonzero(data[at : len(data) - (len(data) - at) % 2].view("<u2") == 0x2F2F)) for at in (0, 1))
-    own = sum(start.startswith("//", at) for at in range(len(start)))
+    doubled = sum(int(np.count_nonzero(data[offset : len(data) - (len(data) - offset) % 2].view("<u2") == 0x2F2F)) for offset in (0, 1))
+    own = sum(start.startswith("//", offset) for offset in range(len(start)))
     return doubled == own * len(paths) and b"/./" not in data.tobytes()
 
 
@@ -89,8 +89,8 @@ def _alike(paths: pa.Array) -> Numbers:
     data = paths.buffers()[2]
     words = np.ndarray((data.size - 7,), "<u8", data, strides=(1,))
     hashes = np.zeros(len(paths), np.uint64)
-    for at in range(8, _SUFFIX + 1, 8):
-        hashes = (hashes ^ words[np.maximum(ends - at, begins)]) * _FACTOR
+    for distance in range(8, _SUFFIX + 1, 8):
+        hashes = (hashes ^ words[np.maximum(ends - distance, begins)]) * _FACTOR
     in_order = np.sort(hashes)
     repeated = in_order[1:][in_order[1:] == in_order[:-1]]
     return np.flatnonzero(np.isin(hashes, repeated)) if len(repeated) else np.zeros(0, np.int64)

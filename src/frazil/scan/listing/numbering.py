@@ -60,8 +60,8 @@ class FileNumbers:
         if not self.added:
             return live(entries)
         new = pc.equal(entries.column("status"), scalar(int(ManifestEntryStatus.ADDED), pa.int32()))
-        mine = pc.equal(entries.column("snapshot_id"), scalar(self.snapshot_id, pa.int64()))
-        return entries.filter(pc.and_(new, mine))
+        of_snapshot = pc.equal(entries.column("snapshot_id"), scalar(self.snapshot_id, pa.int64()))
+        return entries.filter(pc.and_(new, of_snapshot))
 
     def numbered(self, manifest: ManifestFile, chosen: pa.Table) -> pa.Table:
         """Add the column `NUMBER` to the chosen entries of a manifest, and keep those whose numbers are wanted.

@@ -127,14 +127,14 @@ class _Reading:
         try:
             return manifests_of(self.metadata, snapshot, self.storage, keep=False)
         except (CorruptData, NoSuchFileError, Unsupported) as error:
-            self._told(str(error.facts.get("file") or snapshot.manifest_list), error)
+            self._report_unreadable(str(error.facts.get("file") or snapshot.manifest_list), error)
             return ()
 
     def _contents(self, manifest: ManifestFile) -> pa.Array | None:
         try:
             entries = read_manifest(self.storage, manifest, _COLUMNS, keep=False)
         except (CorruptData, NoSuchFileError, Unsupported) as error:
-            self._told(manifest.manifest_path, error)
+            self._report_unreadable(manifest.manifest_path, error)
             return None
         return self._paths(entries)
 
@@ -143,12 +143,12 @@ class _Reading:
             for entries in read_in_parts(self.storage, manifest, _COLUMNS, self.workers):
                 yield from _reached(manifest, self._paths(entries))
         except (CorruptData, NoSuchFileError, Unsupported) as error:
-            self._told(manifest.manifest_path, error)
+            self._report_unreadable(manifest.manifest_path, error)
 
     def _paths(self, entries: pa.Table) -> pa.Array:
         return pc.unique((entries if self.removed else live(entries)).column("file_path"))
 
-    def _told(self, file: str, error: FrazilError) -> None:
+    def _report_unreadable(self, file: str, error: FrazilError) -> None:
         if self.unreadable is None:
             raise error
         self.unreadable(file, error)
@@ -159,9 +159,9 @@ def _reached(manifest: ManifestFile, paths: pa.Array | None) -> Iterator[Reached
         yield ReachedFiles(FileKind.DATA if is_data(manifest) else FileKind.DELETES, paths, manifest.manifest_path)
 
 
-def _statistics(metadata: TableMetadata, of: set[int] | None) -> Iterator[ReachedFiles]:
+def _statistics(metadata: TableMetadata, snapshot_ids: set[int] | None) -> Iterator[ReachedFiles]:
     every: Iterable[dict[str, Any]] = (*metadata.statistics, *metadata.partition_statistics)
-    chosen = (s for s in every if of is None or s.get("snapshot-id") in of)
+    chosen = (s for s in every if snapshot_ids is None or s.get("snapshot-id") in snapshot_ids)
     yield from _batch(FileKind.STATISTICS, [str(s["statistics-path"]) for s in chosen if s.get("statistics-path")])
 
 

@@ -30,7 +30,7 @@ from frazil.spark.types.fitted import fitted
 from frazil.spec.data_file import DataFile
 from frazil.spec.schema import Schema
 from frazil.storage import Storage
-from frazil.storage.base import told
+from frazil.storage.base import translated_errors
 from frazil.tasks.runner import Place, place
 
 DELETED, UPDATED, INSERTED, BY_SOURCE_DELETED, BY_SOURCE_UPDATED, MATCHED = 1, 2, 3, 4, 5, 6
@@ -221,6 +221,6 @@ def _bitmaps(storage: Storage, location: str, opened: dict[str, Any]) -> Any:
     """Open a file of bitmaps, once per task."""
     if location not in opened:
         local = storage.local_path(location)
-        with told(location, "read"):
+        with translated_errors(location, "read"):
             opened[location] = pa.ipc.open_file(pa.memory_map(local) if local is not None else storage.open_input(location))
     return opened[location]

@@ -36,7 +36,7 @@ from frazil.spark.tasks.stragglers import settle
 from frazil.spark.types.arrow_types import arrow_schema
 from frazil.spark.types.fitted import fitted
 from frazil.storage import Storage
-from frazil.storage.base import told
+from frazil.storage.base import translated_errors
 from frazil.storage.locations import data_root, scheme_of
 
 FEW = 64
@@ -276,7 +276,7 @@ def _opened(storage: Storage, location: str) -> pa.Table:
     """Open a file of staged rows. Raises InvalidInput where it is incomplete."""
     local = storage.local_path(location)
     try:
-        with told(location, "read"):
+        with translated_errors(location, "read"):
             source = pa.memory_map(local) if local is not None else storage.open_input(location)
             return pa.ipc.open_file(source).read_all()
     except pa.ArrowInvalid as e:

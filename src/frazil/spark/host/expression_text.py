@@ -61,7 +61,7 @@ def _alias_error(text: str) -> ParseError:
     assert last is not None
     if before is not None and before.value == "as" and before.kind == "word":
         last = before
-    return error(text, last.at, f"expected an operator or the end, got {last.text!r}")
+    return error(text, last.position, f"expected an operator or the end, got {last.text!r}")
 
 
 def _parse_error(text: str, spark_message: str) -> ParseError:
@@ -83,4 +83,4 @@ def _next_token(text: str, position: int) -> int | None:
     """Return where the token after the one at a position begins. Spark takes a word that Frazil refuses for an alias, and complains about
     the token after it."""
     every = tokens(text, lenient=True)
-    return next((b.at for a, b in zip(every, every[1:], strict=False) if a.at == position), None)
+    return next((b.position for a, b in zip(every, every[1:], strict=False) if a.position == position), None)

@@ -27,7 +27,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import types as s
 
 from frazil.expr.quoted import back_quoted
-from frazil.storage.base import temporary
+from frazil.storage.base import temporary_files
 
 NOT_AS_KNOWN = (Py4JError, TypeError, AttributeError, NotImplementedError)
 """The errors that calls raise where Spark lacks a class, a constructor or a method. TypeError is among them because py4j takes the name of
@@ -362,7 +362,7 @@ def array_frame(spark: Any, jvm: Jvm, schema: s.StructType, numbers: npt.NDArray
     view, jsession, gateway = jvm.view, spark._jsparkSession, spark.sparkContext._gateway
     longs = gateway.new_array(view.long, len(numbers))
     with contextlib.ExitStack() as stack:  # the numbers go through a file, since py4j encodes bytes as text
-        with temporary():
+        with temporary_files():
             file = stack.enter_context(tempfile.NamedTemporaryFile())
             file.write(numbers.astype(">i8").tobytes())
             file.flush()

@@ -33,8 +33,8 @@ def null_safe(text: str) -> str:
     every = tokens(text, lenient=True)
     for n, token in enumerate(every):
         if token.kind == "number" and (cast := _as_cast(token, n > 0 and every[n - 1].text == "-")):
-            parts += [text[end : token.at], cast]
-            end = token.at + len(token.text)
+            parts += [text[end : token.position], cast]
+            end = token.position + len(token.text)
     return "".join([*parts, text[end:]])
 
 

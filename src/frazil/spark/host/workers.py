@@ -19,7 +19,7 @@ from frazil.spark.host.interruptible import interruptible
 from frazil.spark.host.jvm import default_parallelism, largest_heap
 from frazil.spark.host.quick_arrow import without_pandas
 from frazil.spec.properties import size_in_bytes
-from frazil.storage.base import told
+from frazil.storage.base import translated_errors
 
 _checked: set[str] = set()
 
@@ -134,7 +134,7 @@ def check_shared(spark: Any, directory: str) -> None:
     key = f"{spark.conf.get('spark.app.id', '')} {directory}"
     if _master(spark).startswith("local") or key in _checked:
         return
-    with told(directory, "write into"):
+    with translated_errors(directory, "write into"):
         os.makedirs(directory, exist_ok=True)
         descriptor, probe = tempfile.mkstemp(prefix=".frazil-probe-", dir=directory)
         os.close(descriptor)

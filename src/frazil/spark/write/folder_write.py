@@ -52,7 +52,7 @@ from frazil.spec.properties import (
     ColumnProperty,
     TableProperty,
 )
-from frazil.storage.base import told
+from frazil.storage.base import translated_errors
 from frazil.storage.local import sync_directory
 from frazil.storage.locations import data_location, data_root
 
@@ -201,7 +201,7 @@ def _adopt_all(local: str, context: WriteContext, rows: Spread, moved: list[str]
         jobs.append((file, data_location(context.location, context.properties, folder, name)))
     targets = {location: context.storage.local_path(location) or "" for _, location in jobs}
     for directory in {os.path.dirname(t) for t in targets.values()}:
-        with told(directory, "make the directory"):
+        with translated_errors(directory, "make the directory"):
             os.makedirs(directory, exist_ok=True)
     order_id = context.sort_order.order_id if rows.is_sorted else 0
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="frazil-files") as pool:
@@ -229,7 +229,7 @@ def _written(local: str, rows: Spread) -> list[_Written]:
 
 def _adopt(file: _Written, location: str, target: str, context: WriteContext, order_id: int, moved: list[str]) -> DataFile | None:
     """Add field ids to the footer of a file, sync it and move it to its place; None where the file has no rows."""
-    with told(location, "write"):
+    with translated_errors(location, "write"):
         footer = pq.read_metadata(file.path)
         if footer.num_rows == 0:
             return None
@@ -258,5 +258,5 @@ def _sync_directories(directories: set[str], context: WriteContext) -> None:
             directory = os.path.dirname(directory)
             to_sync.add(directory)
     for directory in to_sync:
-        with told(directory, "sync the directory"):
+        with translated_errors(directory, "sync the directory"):
             sync_directory(directory)

@@ -41,7 +41,7 @@ class ArchiveReader:
         """Find the newest record of a partition in the archives of a state; None: it was never done, or its archive is lost."""
         wanted = key(partition)
         for archive in reversed(state.archives):
-            if archive.low <= wanted <= archive.high and (done := self._of(archive, metadata, storage).get(partition)) is not None:
+            if archive.low <= wanted <= archive.high and (done := self._done_in(archive, metadata, storage).get(partition)) is not None:
                 return done
         return None
 
@@ -49,10 +49,10 @@ class ArchiveReader:
         """Collect all done partitions, each as of its newest record."""
         found: dict[Partition, Done] = {}
         for archive in state.archives:
-            found |= self._of(archive, metadata, storage)
+            found |= self._done_in(archive, metadata, storage)
         return found | dict(state.done)
 
-    def _of(self, archive: Archive, metadata: TableMetadata, storage: Storage) -> dict[Partition, Done]:
+    def _done_in(self, archive: Archive, metadata: TableMetadata, storage: Storage) -> dict[Partition, Done]:
         location = _location(metadata, archive.file)
         found = self.kept.pop(location, None)
         self.kept[location] = found = _read(location, storage) if found is None else found
@@ -80,18 +80,18 @@ def archive_old(backend: CatalogBackend, table: LoadedTable, branch: str) -> Loa
     state = state_of(table.metadata, branch)
     if len(state.done) <= MOST_DONE:
         return table
-    old = dict(list(state.done.items())[:-KEPT])
-    keys = sorted(map(key, old))
+    oldest = dict(list(state.done.items())[:-KEPT])
+    keys = sorted(map(key, oldest))
     archive = Archive(f"{uuid.uuid4()}.json", keys[0], keys[-1])
     location = _location(table.metadata, archive.file)
-    table.storage.write(location, json.dumps(encode_done(old), separators=(",", ":")).encode())
+    table.storage.write(location, json.dumps(encode_done(oldest), separators=(",", ":")).encode())
 
     def moved(metadata: TableMetadata) -> Sequence[Update]:
-        now = state_of(metadata, branch)
-        kept = {p: d for p, d in now.done.items() if old.get(p) != d}
-        if len(kept) == len(now.done):
+        current = state_of(metadata, branch)
+        not_archived = {p: d for p, d in current.done.items() if oldest.get(p) != d}
+        if len(not_archived) == len(current.done):
             return ()
-        return updates_to(replace(now, done=kept, archives=(*now.archives, archive)), metadata, branch)
+        return updates_to(replace(current, done=not_archived, archives=(*current.archives, archive)), metadata, branch)
 
     try:
         return commit(backend, table, [MetadataChange(moved)]).table

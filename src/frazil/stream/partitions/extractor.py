@@ -117,9 +117,9 @@ def _unknown(pattern: str, names: Sequence[str]) -> list[str]:
 def _time_field(fields: Fields) -> int | None:
     """Find the field with the finest transform of time."""
     for transform in _OF_TIME:
-        for at, f in enumerate(fields):
-            if f.transform == transform:
-                return at
+        for index, field in enumerate(fields):
+            if field.transform == transform:
+                return index
     return None
 
 

@@ -128,8 +128,8 @@ def decode(found: Mapping[str, Any], where: str) -> PartitionState:
 def decode_done(found: Any) -> dict[Partition, Done]:
     """Decode done partitions. Raises TypeError, ValueError."""
     return {
-        _partition(spec, values): Done(_whole(at), _whole_or_none(mark), _whole_or_none(snapshot), _whole(times), _whole_or_none(late))
-        for spec, values, at, mark, snapshot, times, late in found
+        _partition(spec, values): Done(_whole(done_ms), _whole_or_none(mark), _whole_or_none(snapshot), _whole(times), _whole_or_none(late))
+        for spec, values, done_ms, mark, snapshot, times, late in found
     }
 
 

@@ -151,9 +151,9 @@ def watermark_field(metadata: TableMetadata, name: str) -> NestedField:
     """Find the column of the option watermark-column. Raises InvalidInput unless it is there and holds times."""
     found = metadata.schema().get_field(name)
     if found is None or not isinstance(found.field_type, _TIMES):
-        what = "does not exist" if found is None else f"is of type {found.field_type}"
+        fault = "does not exist" if found is None else f"is of type {found.field_type}"
         hint = "Name a column of dates or timestamps."
-        raise InvalidInput(f"watermark-column: column {name} {what}.", hint=hint, option="watermark-column", table=metadata.location)
+        raise InvalidInput(f"watermark-column: column {name} {fault}.", hint=hint, option="watermark-column", table=metadata.location)
     return found
 
 

@@ -69,20 +69,24 @@ class StreamSink:
         Raises ValidationError when a later batch is committed already (option on-rewind), and CommitStateUnknownException when it is not
         known whether the batch was committed.
         """
-        named = f"{self.query_id}-{batch_id}-"
-        return self._run(batch_id, lambda of, held: BatchStage(self.options, rows, of, held, named), watermark_ms, last)
+        prefix = f"{self.query_id}-{batch_id}-"
+
+        def stage(arguments: WriteArguments, resources: ExitStack) -> BatchStage:
+            return BatchStage(self.options, rows, arguments, resources, prefix)
+
+        return self._run(batch_id, stage, watermark_ms, last)
 
     def commit_files(self, batch_id: int, files: Sequence[DataFile], schema_id: int, engine: Engine) -> CommitResult:
         """Commit a batch whose rows are in data files already. `schema_id`: the schema of the table for which the files were written. The
         files are removed when the batch was committed before, or its commit has certainly failed."""
-        return self._run(batch_id, lambda of, _: FilesStage(self.options, files, schema_id, engine, of))
+        return self._run(batch_id, lambda arguments, _: FilesStage(self.options, files, schema_id, engine, arguments))
 
     def _run(self, batch_id: int, stage_of: StageOf, watermark_ms: int | None = None, last: bool = False) -> CommitResult:
         begun = time.perf_counter()
         self._load()
         summary = {QUERY: self.query_id, EPOCH: str(batch_id), **self.snapshot_properties}
-        with ExitStack() as held:
-            stage = stage_of(self._arguments(summary), held)
+        with ExitStack() as resources:
+            stage = stage_of(self._arguments(summary), resources)
             micro = self._placed(MicroBatch(self.query_id, batch_id, self.name, self.backend, MAIN_BRANCH, watermark_ms, last), stage)
             micro, result = self._committed(micro, stage)
         for hook in self.hooks:
@@ -168,14 +172,14 @@ class StreamSink:
         return found
 
     def _tell(self, micro: MicroBatch, result: CommitResult, seconds: float) -> None:
-        what = f"Stream into {self.name}, batch {micro.batch_id}"
+        title = f"Stream into {self.name}, batch {micro.batch_id}"
         if result.skipped:
-            log.info("%s: committed before; nothing was written, %.3f s.", what, seconds)
+            log.info("%s: committed before; nothing was written, %.3f s.", title, seconds)
         elif result.snapshot_id is None:
-            log.info("%s: no changes, %.3f s.", what, seconds)
+            log.info("%s: no changes, %.3f s.", title, seconds)
         else:
             log.info(
-                "%s: %s, snapshot %d, %d rows in %d files, %d updated, %d deleted, %d delete files, %.3f s.", what, self.options.mode,
+                "%s: %s, snapshot %d, %d rows in %d files, %d updated, %d deleted, %d delete files, %.3f s.", title, self.options.mode,
                 result.snapshot_id, result.rows_inserted, result.files_added, result.rows_updated, result.rows_deleted,
                 result.delete_files_added, seconds,
             )  # fmt: skip

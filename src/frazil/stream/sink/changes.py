@@ -35,12 +35,12 @@ from frazil.stream.sink.rows import BatchRows, check_columns
 class BatchStage:
     """Stage the rows of one batch, which are evaluated once, however often the commit is tried on a newer state of the table.
 
-    `held`: the resources of the batch, among them the staged source of a look-up; closed when the batch ends. `named_for`: how the
+    `resources`: what the batch holds open, among them the staged source of a look-up; closed when the batch ends. `named_for`: how the
     operation's id begins in the names of files. `came`: whether the batch held any rows, known once it is staged.
     """
 
-    def __init__(self, options: SinkOptions, rows: BatchRows, arguments: WriteArguments, held: ExitStack, named_for: str = ""):
-        self._options, self._rows, self._arguments, self._held, self._named_for = options, rows, arguments, held, named_for
+    def __init__(self, options: SinkOptions, rows: BatchRows, arguments: WriteArguments, resources: ExitStack, named_for: str = ""):
+        self._options, self._rows, self._arguments, self._resources, self._named_for = options, rows, arguments, resources, named_for
         self._source: tuple[Reduction, MergeSource] | None = None
         self.came = False
 
@@ -125,7 +125,7 @@ class BatchStage:
         step = replace(step, to=to)
         check_columns(self._rows.schema, to.metadata.schema(), reduction, step.write_context, keeps=to.options.merge_schema)
         if self._source is None:
-            self._source = reduction, self._held.enter_context(self._rows.staged(reduction, step.write_context))
+            self._source = reduction, self._resources.enter_context(self._rows.staged(reduction, step.write_context))
         reduction, source = self._source
         self.came = source.num_rows > 0
         if not self.came:

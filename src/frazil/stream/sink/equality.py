@@ -79,9 +79,9 @@ class DeletesReach:
     def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update]:
         needed = specs_to_delete_in(metadata, context.storage, self.branch, self.specs[0], self.ids)
         if missing := sorted(set(needed) - set(self.specs)):
-            told = f"Rows were added in partition spec {missing[0]} while a batch wrote its equality deletes, which do not reach them."
+            text = f"Rows were added in partition spec {missing[0]} while a batch wrote its equality deletes, which do not reach them."
             hint = "Start the query again: Spark then sends the batch again, and its equality deletes cover that spec too."
-            raise RowsOutOfReach(told, hint=hint, table=metadata.location, specs=missing)
+            raise RowsOutOfReach(text, hint=hint, table=metadata.location, specs=missing)
         return ()
 
 

@@ -158,12 +158,12 @@ class ManyTablesSink:
     def _set_aside(self, batch_id: int, split: SplitRows, aside: Sequence[SetAside]) -> None:
         assert self.options.set_aside_table is not None
         parts = self.places.parts(self.options.set_aside_table)
-        for one in aside:
-            log.warning("Batch %d: %d rows of %s are set aside: %s", batch_id, one.rows, one.table_name, one.reason)
+        for rejected in aside:
+            log.warning("Batch %d: %d rows of %s are set aside: %s", batch_id, rejected.rows, rejected.table_name, rejected.reason)
         loaded = self._aside_table(parts) or self._made(parts, SET_ASIDE, as_asked=False)
         options = SinkOptions(on_rewind=self.options.on_rewind)
         sink = StreamSink(self.places.backend, loaded, self.places.full_name(parts), self.query_id, options, shown=self.shown)
-        reasons = {one.table_name: one.reason for one in aside}
+        reasons = {rejected.table_name: rejected.reason for rejected in aside}
         sink.commit(batch_id, split.rejected(Rejected(self.query_id, batch_id, reasons)))
 
     def _was_set_aside(self, batch_id: int) -> bool:
@@ -253,19 +253,19 @@ class _TableBatch:
     def _new_columns(self, options: SinkOptions) -> list[int]:
         """Choose the columns of a new table: those that its rows fill, and those without which it cannot be made or looked up."""
         many, fields = self._sink, self._split.schema.fields
-        control = {self._at(n) for n in self._control(options)} | {self._at(many.options.table_column)}
+        control = {self._position(n) for n in self._control(options)} | {self._position(many.options.table_column)}
         stored = [i for i in range(len(fields)) if i not in control]
         if not many.options.evolve:
             return stored
         names = (*options.key_columns, *many.places.needed(self._split.rows(self._names, stored).input.frame))
-        needed = {self._at(name) for name in names}
+        needed = {self._position(name) for name in names}
         return [i for i in stored if i in self._filled or i in needed] or stored
 
     def _columns(self, table: Schema, options: SinkOptions) -> list[int]:
         """Choose the columns to write: those that the table has, those that its rows fill, and those that say how rows are applied. Of a
         column that the table lacks and no row fills there is nothing to write."""
-        control = {self._at(n) for n in (*self._control(options), *options.key_columns)}
-        names_table = self._at(self._sink.options.table_column)
+        control = {self._position(n) for n in (*self._control(options), *options.key_columns)}
+        names_table = self._position(self._sink.options.table_column)
 
         def stored(i: int, name: str) -> bool:
             return table.get_field(name, self._split.case_sensitive) is not None or (i != names_table and i in self._filled)
@@ -278,11 +278,11 @@ class _TableBatch:
             return []
         found = [] if options.order_column is None else [options.order_column]
         if options.mode == "cdc":
-            op = options.op_column or next((n for n in OP_COLUMNS if self._at(n) is not None), None)
+            op = options.op_column or next((n for n in OP_COLUMNS if self._position(n) is not None), None)
             found += [] if op is None else [op, *(_ONLY_OF_CHANGES if op.lower() == OP_COLUMNS[1] else ())]
         return found
 
-    def _at(self, name: str) -> int | None:
+    def _position(self, name: str) -> int | None:
         """Find the position of a column; None: the frame has none of that name."""
         return position_of(name, self._split.schema, self._split.case_sensitive)
 

@@ -84,9 +84,9 @@ def sink_options(given: Mapping[str, Any], *, mode: str | None = None) -> SinkOp
     if "key_columns" in found:
         options = replace(options, key_columns=_names("key-columns", found["key_columns"]))
     if "order_column" in found:
-        options = replace(options, order_column=_names("order-column", found["order_column"], one=True)[0])
+        options = replace(options, order_column=_names("order-column", found["order_column"], single=True)[0])
     if "op_column" in found:
-        options = replace(options, op_column=_names("op-column", found["op_column"], one=True)[0])
+        options = replace(options, op_column=_names("op-column", found["op_column"], single=True)[0])
     if "upsert_strategy" in found:
         options = replace(options, strategy=_choice("upsert-strategy", found["upsert_strategy"], STRATEGIES))
     if "on_rewind" in found:
@@ -213,10 +213,10 @@ def check_partitions(metadata: TableMetadata, spec_id: int, ids: Sequence[int]) 
 # Values ----------------------------------------------------------------------------------------------------------------------------------
 
 
-def _names(label: str, given: Any, one: bool = False) -> tuple[str, ...]:
+def _names(label: str, given: Any, single: bool = False) -> tuple[str, ...]:
     parts = [p.strip() for p in given.split(",")] if isinstance(given, str) else list(given) if isinstance(given, Sequence) else [given]
-    if not parts or not all(isinstance(p, str) and p for p in parts) or (one and len(parts) > 1):
-        wanted = "the name of a column" if one else "a list of column names, or names with commas between them"
+    if not parts or not all(isinstance(p, str) and p for p in parts) or (single and len(parts) > 1):
+        wanted = "the name of a column" if single else "a list of column names, or names with commas between them"
         raise InvalidInput(f"{label} is {wanted}, not {given!r}.")
     return tuple(parts)
 

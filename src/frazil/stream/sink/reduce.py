@@ -56,11 +56,11 @@ class Reduction:
             return None
         kinds = rows.column(self.op).cast(pa.string())
         known = pa.array(list(_REMOVES))
-        at = pc.index_in(pc.utf8_lower(kinds), known)
-        if at.null_count:
-            bad = next(k for k, i in zip(kinds.to_pylist(), at.to_pylist(), strict=True) if i is None)
+        kind_numbers = pc.index_in(pc.utf8_lower(kinds), known)
+        if kind_numbers.null_count:
+            bad = next(k for k, i in zip(kinds.to_pylist(), kind_numbers.to_pylist(), strict=True) if i is None)
             raise InvalidInput(f"Column {self.op} holds {bad!r}, which is no kind of row.", hint=f"Known: {', '.join(_REMOVES)}.")
-        return pc.take(pa.array(list(_REMOVES.values())), at)
+        return pc.take(pa.array(list(_REMOVES.values())), kind_numbers)
 
 
 def reduction(options: SinkOptions, schema: Schema, ids: Sequence[int], columns: Sequence[str], case_sensitive: bool) -> Reduction:
@@ -133,12 +133,12 @@ def reduced(rows: pa.Table, reduction: Reduction) -> Reduced:
         schema=conform(rows.slice(0, 0).select(list(reduction.key_names)), reduction.keys, case_sensitive=reduction.case_sensitive).schema,
     )
     removed = reduction.removed(rows)
-    last = _last(rows, typed, reduction, removed)
-    kept = rows.drop_columns([n for n in rows.column_names if n == POSITION or n in reduction.unstored])
-    if last is not None:
-        kept, typed = kept.take(last), typed.take(last)
-        removed = None if removed is None else removed.take(last)
-    return Reduced(kept, typed, removed)
+    numbers = _last(rows, typed, reduction, removed)
+    last_rows = rows.drop_columns([n for n in rows.column_names if n == POSITION or n in reduction.unstored])
+    if numbers is not None:
+        last_rows, typed = last_rows.take(numbers), typed.take(numbers)
+        removed = None if removed is None else removed.take(numbers)
+    return Reduced(last_rows, typed, removed)
 
 
 def _last(rows: pa.Table, keys: pa.Table, reduction: Reduction, removed: pa.ChunkedArray | None) -> pa.Array | None:
@@ -154,8 +154,8 @@ def _last(rows: pa.Table, keys: pa.Table, reduction: Reduction, removed: pa.Chun
     count = rows.num_rows
     order = np.arange(count)
     if sorting:
-        by = [(name, "ascending") for name in sorting]
-        order = pc.sort_indices(pa.table(sorting), sort_keys=by).to_numpy()
+        sort_keys = [(name, "ascending") for name in sorting]
+        order = pc.sort_indices(pa.table(sorting), sort_keys=sort_keys).to_numpy()
     columns = [_plain(c) for c in keys.columns]
     numbered = pa.table([*columns, pa.array(_inverse(order))], names=[*(f"k{n}" for n in range(len(columns))), "place"])
     places = numbered.group_by(numbered.column_names[:-1], use_threads=False).aggregate([("place", "max")])["place_max"].to_numpy()

@@ -71,10 +71,10 @@ class SplitRows(Protocol):
 
 @dataclass
 class ArrowSplit:
-    """Implement `SplitRows` for an Arrow table, in this process. `at`: the position of the table column."""
+    """Implement `SplitRows` for an Arrow table, in this process. `name_column`: the position of the column with the table names."""
 
     table: pa.Table
-    at: int
+    name_column: int
     case_sensitive: bool = True
     engine: Engine = field(default=IN_PROCESS)
 
@@ -87,20 +87,20 @@ class ArrowSplit:
     def groups(self) -> Sequence[NamedRows]:
         """Return the table names that the batch holds."""
         found = []
-        for name in pc.unique(self.table.column(self.at)).to_pylist():
-            part = self._of([name])
+        for name in pc.unique(self.table.column(self.name_column)).to_pylist():
+            part = self._rows_of_tables([name])
             filled = frozenset(i for i, column in enumerate(part.columns) if column.null_count < part.num_rows)
             found.append(NamedRows(name, part.num_rows, filled))
         return found
 
     def rows(self, names: Sequence[str], columns: Sequence[int], metadata: TableMetadata | None = None) -> BatchRows:
         """Return the rows with these table names, with these columns."""
-        return ArrowRows(self._of(names).select(list(columns)), case_sensitive=self.case_sensitive)
+        return ArrowRows(self._rows_of_tables(names).select(list(columns)), case_sensitive=self.case_sensitive)
 
     def rejected(self, rejected: Rejected) -> BatchRows:
         """Return the rows to set aside, with the columns of `SET_ASIDE`."""
-        part, now = self._of(list(rejected.reasons)), datetime.now(UTC)
-        names = part.column(self.at).to_pylist()
+        part, now = self._rows_of_tables(list(rejected.reasons)), datetime.now(UTC)
+        names = part.column(self.name_column).to_pylist()
         columns: dict[str, Any] = {
             "table_name": pa.array(names, pa.string()),
             "reason": pa.array([rejected.reasons[n] for n in names], pa.string()),
@@ -111,5 +111,6 @@ class ArrowSplit:
         }
         return ArrowRows(pa.table(columns))
 
-    def _of(self, names: Sequence[str | None]) -> pa.Table:
-        return self.table.filter(pc.is_in(self.table.column(self.at), pa.array(list(names), self.table.column(self.at).type)))
+    def _rows_of_tables(self, names: Sequence[str | None]) -> pa.Table:
+        in_rows = self.table.column(self.name_column)
+        return self.table.filter(pc.is_in(in_rows, pa.array(list(names), in_rows.type)))

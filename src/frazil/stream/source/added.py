@@ -48,12 +48,12 @@ class AddedFiles:
 
     def of(self, snapshot: Snapshot) -> Added:
         """Return what an `append` snapshot added."""
-        told = counted(snapshot, "added-data-files")
+        added_files = counted(snapshot, "added-data-files")
         manifests = self._of_newest().get(snapshot.snapshot_id, [])
         counts = [m.added_files_count for m in manifests]
-        if told is None or None in counts or sum(c or 0 for c in counts) != told:
-            every = manifests_of(self.metadata, snapshot, self.storage)
-            manifests = [m for m in every if is_data(m) and m.added_snapshot_id == snapshot.snapshot_id]
+        if added_files is None or None in counts or sum(c or 0 for c in counts) != added_files:
+            manifests_listed = manifests_of(self.metadata, snapshot, self.storage)
+            manifests = [m for m in manifests_listed if is_data(m) and m.added_snapshot_id == snapshot.snapshot_id]
             counts = [m.added_files_count for m in manifests]
         if None in counts:
             files = number_files(self.metadata, snapshot, self.storage, added=True).total

@@ -64,9 +64,10 @@ def parse_offset(value: Mapping[str, Any]) -> Offset | None:
     """Parse an offset; None for the offset of a query that has read nothing. Raises CorruptData for a text that is no offset of this format
     version."""
     if not isinstance(value, Mapping) or value.get("version") != VERSION:
-        told = value.get("version") if isinstance(value, Mapping) else None
+        version = value.get("version") if isinstance(value, Mapping) else None
         hint = "Start with a new checkpoint directory, or with the version of Frazil that wrote this one."
-        raise CorruptData(f"The checkpoint's offset {dict(value) if told is not None else value!r} is not of version {VERSION}.", hint=hint)
+        shown = dict(value) if version is not None else value
+        raise CorruptData(f"The checkpoint's offset {shown!r} is not of version {VERSION}.", hint=hint)
     if value.get("phase") == "start":
         return None
     began = value.get("began")

@@ -85,8 +85,8 @@ class Limits:
         return Limits(*tighter, self.snapshots)
 
 
-def _least(one: int | None, other: int | None) -> int | None:
-    return other if one is None else one if other is None else min(one, other)
+def _least(first: int | None, second: int | None) -> int | None:
+    return second if first is None else first if second is None else min(first, second)
 
 
 @dataclass(frozen=True)
@@ -157,9 +157,9 @@ def _given(options: Mapping[str, Any]) -> dict[str, str]:
         text = str(value).lower() if isinstance(value, bool) else _joined(value) if isinstance(value, list | tuple) else str(value)
         if found.setdefault(name, text) != text:
             raise InvalidInput(f"Read option {name!r} is given twice, as {found[name]!r} and as {text!r}.")
-    for one, other in (("lookback", "split-lookback"), ("file-open-cost", "split-file-open-cost")):
-        if one in found and other in found:
-            raise InvalidInput(f"Read options {one!r} and {other!r} are two names of one thing.", hint="Give one of them.")
+    for name_a, name_b in (("lookback", "split-lookback"), ("file-open-cost", "split-file-open-cost")):
+        if name_a in found and name_b in found:
+            raise InvalidInput(f"Read options {name_a!r} and {name_b!r} are two names of one thing.", hint="Give one of them.")
     return found
 
 
@@ -172,9 +172,9 @@ def _refuse_unknown(given: Mapping[str, str]) -> None:
         if reason := _REFUSED.get(key):
             raise Unsupported(f"Read option {key!r} is not for streams: {reason}.")
         if key not in KNOWN:
-            near = difflib.get_close_matches(key, KNOWN, 1, 0.8)
-            told = f" Did you mean {near[0]!r}?" if near else ""
-            raise InvalidInput(f"Unknown option of a streaming read: {key!r}.{told}", hint=f"Known: {', '.join(sorted(KNOWN))}.")
+            similar = difflib.get_close_matches(key, KNOWN, 1, 0.8)
+            suggestion = f" Did you mean {similar[0]!r}?" if similar else ""
+            raise InvalidInput(f"Unknown option of a streaming read: {key!r}.{suggestion}", hint=f"Known: {', '.join(sorted(KNOWN))}.")
     for key in (*_HINTS, "streaming"):
         _flag(given, key, True)
     if given.get("streaming", "true").lower() == "false":

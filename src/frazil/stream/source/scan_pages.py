@@ -56,7 +56,7 @@ class ScanPages:
         )  # fmt: skip
         if self.order is None:
             return planned, sorted(planned.tasks(), key=_number)
-        ranks = {int(n): at for at, n in enumerate(self._arranged[0])}
+        ranks = {int(n): rank for rank, n in enumerate(self._arranged[0])}
         chosen = [t for t in planned.tasks() if ranks[_number(t)] in files]
         return planned, self.order.arranged(sorted(chosen, key=lambda t: ranks[_number(t)]))
 

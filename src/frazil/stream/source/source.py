@@ -332,6 +332,6 @@ class StreamSource:
         return [*found, *segments(walk, begin, end, self._options, view.metadata.location)]
 
 
-def _share(rows: int | None, files: int, of: int | None) -> int:
+def _share(rows: int | None, files: int, all_files: int | None) -> int:
     """Estimate the rows of some of a snapshot's files."""
-    return rows * files // of if rows and of else 0
+    return rows * files // all_files if rows and all_files else 0

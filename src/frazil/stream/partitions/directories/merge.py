@@ -97,21 +97,21 @@ def _write_merged(directory: str, names: Sequence[str], output: str) -> None:
     paths = [os.path.join(directory, n) for n in names]
     files = [pq.ParquetFile(p, coerce_int96_timestamp_unit="us") for p in paths]
     try:
-        schemas = [_schema(f, p) for f, p in zip(files, paths, strict=True)]
+        schemas = [_schema(file, p) for file, p in zip(files, paths, strict=True)]
         merged = pa.unify_schemas([s.remove_metadata() for s in schemas], promote_options="permissive")
         if all(s.remove_metadata().equals(merged) for s in schemas):
             merged = merged.with_metadata(schemas[0].metadata)
         codec = files[0].metadata.row_group(0).column(0).compression if files[0].metadata.num_row_groups else "SNAPPY"
         written = 0
         with pq.ParquetWriter(output, merged, compression=codec.lower() if codec != "UNCOMPRESSED" else "none") as writer:
-            for batch in (b for f in files for b in _batches(f, merged)):
+            for batch in (b for file in files for b in _batches(file, merged)):
                 writer.write_batch(batch)
                 written += batch.num_rows
-        if written != (rows := sum(f.metadata.num_rows for f in files)):
+        if written != (rows := sum(file.metadata.num_rows for file in files)):
             raise CorruptData(f"Merging files of {directory} read {rows} rows and wrote {written}; nothing was changed.", file=directory)
     finally:
-        for f in files:
-            f.close()
+        for file in files:
+            file.close()
     sync(output)
 
 
@@ -131,9 +131,9 @@ def _batches(file: pq.ParquetFile, schema: pa.Schema) -> Iterator[pa.RecordBatch
             yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
             continue
         columns = []
-        for f in schema:
-            at = batch.schema.get_field_index(f.name)
-            columns.append(pa.nulls(batch.num_rows, f.type) if at < 0 else batch.column(at).cast(f.type))
+        for field in schema:
+            index = batch.schema.get_field_index(field.name)
+            columns.append(pa.nulls(batch.num_rows, field.type) if index < 0 else batch.column(index).cast(field.type))
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 

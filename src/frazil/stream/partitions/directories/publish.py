@@ -214,9 +214,9 @@ def newest_value_ms(staging: str, column: str, zone: tzinfo) -> int | None:
         if column not in names:
             hint = "Name a column of timestamps by which the folder is not partitioned."
             raise InvalidInput(f"watermark-column: the files have no column {column}.", hint=hint, option="watermark-column")
-        at = next(i for i in range(footer.num_columns) if footer.schema.column(i).path == column)
+        column_index = next(i for i in range(footer.num_columns) if footer.schema.column(i).path == column)
         for group in range(footer.num_row_groups):
-            chunk = footer.row_group(group).column(at)
+            chunk = footer.row_group(group).column(column_index)
             statistics = chunk.statistics
             if statistics is not None and statistics.has_min_max and isinstance(statistics.max, date):
                 value = statistics.max if isinstance(statistics.max, datetime) else datetime.combine(statistics.max, time())
