@@ -341,6 +341,9 @@ def test_an_append_conflicts_with_a_delete_of_its_rows_only_when_serializable(ca
     assert ids(snapshot) == [0, 1, 2, 3, 4]
 
 
+A_GROUP_PER_FILE = {"read.split.target-size": "1"}
+
+
 # where it goes --------------------------------------------------------------------------------------------------------------------------
 
 
@@ -362,17 +365,17 @@ def test_branches_properties_and_staged_snapshots(make):
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("mode", [COW, MOR])
 def test_files_of_attempts_that_nobody_reports_are_removed(make, mode, version):
-    t = make(range(10), range(10, 20), format_version=version, partition_by=["p"])
+    t = make(range(10), range(10, 20), format_version=version, partition_by=["p"], properties=A_GROUP_PER_FILE)
     runner = FlakyRunner(repeat=range(99), seed=5)
     assert t.update({"v": 0}, "id % 5 = 0", mode=mode, runner=runner).rows_updated == 4 and runner.repeats
     runner = FlakyRunner(repeat=[1], seed=6)
-    assert t.delete("id % 5 = 1", mode=mode, runner=runner).rows_deleted == 4
+    assert t.delete("id % 5 = 1", mode=mode, runner=runner).rows_deleted == 4 and ("repeat", 1) in runner.fired
     assert data_files_below(t) == known_files(t) and len(ids(t)) == 16
 
 
 @pytest.mark.parametrize("mode", [COW, MOR])
 def test_a_task_that_is_killed_after_its_work_leaves_rows_and_files_as_they_were(make, mode):
-    t = make(range(10), range(10, 20), partition_by=["p"])
+    t = make(range(10), range(10, 20), partition_by=["p"], properties=A_GROUP_PER_FILE)
     before, runner = data_files_below(t), FlakyRunner(kill=[1], seed=7)
     with pytest.raises(TaskKilled):
         t.update({"v": 0}, "id % 5 = 0", mode=mode, runner=runner)

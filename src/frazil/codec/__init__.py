@@ -3,7 +3,7 @@
 Modules: `metadata_json` (table metadata), `json_nouns` and `json_updates` (schemas, specs, orders, snapshots, refs; REST updates and
 requirements), `manifest_list`, `manifest` (to Arrow, columnar, and back), `single_value` (bounds, defaults, readable
 values), `partition_path`, `avro` (object container files, bounded), `puffin`,
-`theta_sketch`, `deletion_vector`.
+`theta_sketch`, `deletion_vector`, `sorted_numbers` (the sets that both hold).
 
 All functions are pure, from bytes to values and back; only `manifest.decode_manifest` may be given the path of a local file to read.
 Decoders trust no byte: a damaged or hostile file raises CorruptData with its name, in time and memory bounded by its size.
@@ -25,6 +25,7 @@ __all__ = [
     "partition_path",
     "puffin",
     "single_value",
+    "sorted_numbers",
     "theta_sketch",
     "view_json",
 ]

@@ -89,7 +89,7 @@ def stage_ready(step: Step, source: MergeSource, merge: Merge, mode: Mode) -> St
     would each write a file for the rows that they find, and a stream would add that many files with every batch.
     """
     bound = _bound(step, source.schema, merge, True)
-    return _replaced(step, source, bound, mode) if bound.takes_whole_rows else _joined(step, source, bound, mode, (), recurs=True)
+    return _replaced(step, source, bound, mode) if bound.takes_whole_rows else _joined(step, source, bound, mode, ())
 
 
 def _compared_otherwise(column: str) -> InvalidInput:
@@ -121,7 +121,7 @@ def _in_tasks(step: Step, ready: ReadySource, bound: BoundMerge, mode: Mode, uni
         forget(source)
 
 
-def _joined(step: Step, source: MergeSource, bound: BoundMerge, mode: Mode, unique: Sequence[str], *, recurs: bool = False) -> StagedWrite:
+def _joined(step: Step, source: MergeSource, bound: BoundMerge, mode: Mode, unique: Sequence[str]) -> StagedWrite:
     """Join the source with the table's files in the tasks of the runner, then insert the source rows that matched no file."""
     pairing = Pairing(bound, source)
     if unique:
@@ -129,7 +129,7 @@ def _joined(step: Step, source: MergeSource, bound: BoundMerge, mode: Mode, uniq
     where = bound.target_filter(reach(pairing))
     plan = step.plan(where)
     decider = MergeDecider(step.read_context(plan), bound, source, step.lineage, bool(bound.not_matched))
-    changed = step.change(list(step.tasks(plan)), step.context(plan, mode, decider), plan, recurs=recurs)
+    changed = step.change(list(step.tasks(plan)), step.context(plan, mode, decider), plan)
     inserted = _inserted(step, source, bound, changed.reports) if bound.not_matched else Inserted()
     counts = MergeCounts()
     for report in changed.reports:
@@ -146,7 +146,7 @@ def _replaced(step: Step, source: MergeSource, bound: BoundMerge, mode: Mode) ->
     where = bound.target_filter(reach(Pairing(bound, source)))
     plan = step.plan(where)
     decider = MergeDecider(step.read_context(plan), bound, source, step.lineage, only_finds=True)
-    changed = step.change(list(step.tasks(plan)), step.context(plan, mode, decider), plan, recurs=True)
+    changed = step.change(list(step.tasks(plan)), step.context(plan, mode, decider), plan)
     counts, replaces, row_ids = MergeCounts(), np.zeros(source.num_rows, bool), np.full(source.num_rows, NO_ROW_ID)
     for report in changed.reports:
         counts.add(report.counts)

@@ -33,7 +33,7 @@ from frazil.ops.stage import StagedWrite
 from frazil.ops.target import WriteTarget
 from frazil.rows.change import ChangeContext, Changed, Decider, change_files, combined
 from frazil.rows.groups import grouped, in_few_groups
-from frazil.rows.modes import COPY_ON_WRITE, Kind, Mode, distribution_of, granularity_of, isolation_of
+from frazil.rows.modes import COPY_ON_WRITE, MERGE_ON_READ, Kind, Mode, distribution_of, granularity_of, isolation_of
 from frazil.scan.columns import metadata_columns
 from frazil.scan.plan import Plan, ScanOptions, plan
 from frazil.scan.tasks import WHOLLY, FileScanTask, PlannedFiles, TaskSequence
@@ -200,10 +200,9 @@ class Step:
             self.lineage, decider,
         )  # fmt: skip
 
-    def change(self, tasks: Sequence[FileScanTask], context: ChangeContext, plan: Plan, *, recurs: bool = False) -> Changed:
-        """Let the runner change these files as the context's decider says, and combine the results of its tasks. `recurs`: a stream does it
-        again and again, so that small files count less than few new files (`rows.groups.in_few_groups`)."""
-        split = in_few_groups(plan.options.split) if recurs else plan.options.split
+    def change(self, tasks: Sequence[FileScanTask], context: ChangeContext, plan: Plan) -> Changed:
+        """Let the runner change these files as the context's decider says, and combine the results of its tasks."""
+        split = in_few_groups(plan.options.split) if context.mode == MERGE_ON_READ else plan.options.split
         groups = grouped(tasks, self.runner.parallelism, split)
         return combined(self.run(partial(change_files, context), groups))
 

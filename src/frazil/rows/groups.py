@@ -20,10 +20,10 @@ def grouped(tasks: Iterable[FileScanTask], parallelism: int, split: SplitOptions
 
 
 def in_few_groups(split: SplitOptions) -> SplitOptions:
-    """Return the options with which many small files make few groups, for changes that a stream repeats batch after batch.
+    """Return the options with which many small files make few groups, for changes that leave the files as they are (merge-on-read).
 
     Each group writes a data file for the rows that it changes. With the usual cost of opening a file every few small files make a group, so
-    that each batch adds as many files as there are groups, and the next batch has to look into all of them.
+    that each change adds as many files as there are groups, and the next change has to look into all of them.
     """
     return replace(split, open_file_cost=min(split.open_file_cost, MIN_ADAPTIVE_SPLIT // FEW))
 

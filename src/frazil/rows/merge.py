@@ -109,12 +109,16 @@ class MergeDecider:
     def begin(self) -> Self:
         rows = self.source.num_rows
         row_ids = np.full(rows, NO_ROW_ID) if self.only_finds and self.lineage else NO_ROWS
-        matched = np.zeros(rows if self.wants_matched or self.only_finds else 0, bool)
+        matched = np.zeros(rows if self._reports_matched else 0, bool)
         return replace(self, counts=MergeCounts(), matched=matched, row_ids=row_ids)
 
     def report(self) -> MergeReport:
         row_ids = zlib.compress(self.row_ids[self.matched].tobytes(), 1) if len(self.row_ids) else b""
-        return MergeReport(zlib.compress(np.packbits(self.matched).tobytes(), 1) if len(self.matched) else b"", self.counts, row_ids)
+        return MergeReport(zlib.compress(np.packbits(self.matched).tobytes(), 1) if self._reports_matched else b"", self.counts, row_ids)
+
+    @property
+    def _reports_matched(self) -> bool:
+        return self.wants_matched or self.only_finds
 
     @cached_property
     def pairing(self) -> Pairing:
