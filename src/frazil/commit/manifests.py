@@ -150,7 +150,7 @@ def read_entries(
     """Return the entries of a manifest; `own` holds those of manifests that this commit wrote, which need not be read."""
     if manifest.manifest_path in own:
         return own[manifest.manifest_path]
-    return entries_from_table(read_manifest(storage, manifest), metadata.spec_by_id(manifest.partition_spec_id))
+    return entries_from_table(read_manifest(storage, manifest, keep=False), metadata.spec_by_id(manifest.partition_spec_id))
 
 
 # -- the list -----------------------------------------------------------------------------------------------------------------------

@@ -85,7 +85,8 @@ def produce(change: Change, target: SnapshotTarget, metadata: TableMetadata, con
     if context.only_new:
         _write_new(change, state, metadata)
         return ()
-    old = manifests_of(metadata, parent, context.storage) if parent is not None else ()
+    # Few readers ask for the parent's list after this commit: in a process that commits again and again, the cache would fill with them.
+    old = manifests_of(metadata, parent, context.storage, keep=False) if parent is not None else ()
     data = filter_data(
         [m for m in old if m.content == ManifestContent.DATA], change.removal, metadata.schema(), state.writer, metadata, state.filtered
     )  # fmt: skip
