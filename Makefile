@@ -16,6 +16,8 @@ SERVED := $(if $(ASKING),$(WITH_SERVERS))
 export PIP_CACHE_DIR ?= $(abspath $(CACHE))/pip
 export FRAZIL_TEST_CACHE := $(abspath $(CACHE))
 export TZ := UTC
+# Hundreds of processes of Python begin in a run of the tests; each would compile all of Frazil anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup peers fetch demo demo-stream demo-cluster test test-all test-next check bench soak lock clean

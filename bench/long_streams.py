@@ -92,41 +92,50 @@ def sink(place, batches):
             os.link(file, some / file.name)
         return place.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(some))
 
-    warm, _ = drain(target.write_stream(batches_of(batches // 10)), place, "sink-warm")
+    def planned(snapshots, run):
+        """Read the last snapshots of the history as a stream, 10 files a batch: seconds of a batch, and of `latestOffset` in it."""
+        table = place.catalog.load_table("db.sink")
+        start = table.history()[-snapshots].snapshot_id
+        stream = table.read_stream(
+            place.spark, starting_strategy="INCREMENTAL_FROM_SNAPSHOT_ID", start_snapshot_id=start, streaming_max_files_per_micro_batch=10
+        )
+        seconds, progress = drain(stream.writeStream.format("noop"), place, f"source-{run}")
+        offsets = [p["durationMs"].get("latestOffset", 0) / 1000 for p in progress]
+        return len(table.history()), statistics.median(seconds), statistics.median(offsets)
+
+    some = batches // 10
+    warm, _ = drain(target.write_stream(batches_of(some)), place, "sink-warm")
+    planned(some, "warm")
+    planning = [planned(some, "short")]
     before = memory(place.spark)
     seconds, _ = drain(target.write_stream(batches_of(batches)), place, "sink")
     after = memory(place.spark)
+    planning.append(planned(some, "long"))
     first, last = ends(seconds, len(seconds) // 10)
     told("sink: seconds of a batch", "flat", batches=len(seconds), first_tenth=first, last_tenth=last, ratio=last / first)
     told("sink: driver's MB (Python, JVM's heap)", "flat", after_first=before, after_all=after, batches_of_first=len(warm))
+    for history, batch, offset in planning:
+        told("source: 10 files a batch", "independent of the history", snapshots=history, batch=batch, latest_offset=offset)
     frame = place.plain.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(source))
     floor, _ = drain(frame.writeStream.format("parquet").option("path", str(place.folder / "parquet")), place, "parquet")
     first, last = ends(floor, len(floor) // 10)
     told("sink: Spark's Parquet sink", first_tenth=first, last_tenth=last, ratio=last / first)
 
-    def planned(count):
-        """Read the last 200 snapshots of a history in 20 batches."""
-        start = place.catalog.load_table("db.sink").history()[-count].snapshot_id
-        stream = place.catalog.load_table("db.sink").read_stream(
-            place.spark, starting_strategy="INCREMENTAL_FROM_SNAPSHOT_ID", start_snapshot_id=start, streaming_max_files_per_micro_batch=10
-        )
-        seconds, progress = drain(stream.writeStream.format("noop"), place, f"source-{count}")
-        return statistics.median(seconds), statistics.median(p["durationMs"].get("latestOffset", 0) / 1000 for p in progress)
 
-    planned(batches // 5)
-    for count in (batches // 5, batches):
-        batch, offset = planned(count)
-        told("source: 10 files a batch", "independent of the history", snapshots=count, batch=batch, latest_offset=offset)
+STRATEGIES = {
+    "lookup": {},
+    "lookup_maintained": {"maintenance.rewrite.every-commits": 25, "maintenance.rewrite.min-input-files": 5},
+}
 
 
 def upserts(place, batches, keys=1_000_000):
     """Change a million keys in batches of random keys; read before and after a compaction."""
     generator = np.random.default_rng(2)
     table = pa.table({"id": np.arange(keys), "price": generator.random(keys), "kind": pa.array(["a"] * keys)})
-    for strategy in ("lookup",):
-        made = place.catalog.create_table(f"db.upserts_{strategy}", table.schema, properties={"format-version": "3"})
+    for name, options in STRATEGIES.items():
+        made = place.catalog.create_table(f"db.upserts_{name}", table.schema, properties={"format-version": "3"})
         made.append(table)
-        source = place.folder / f"changes-{strategy}"
+        source = place.folder / f"changes-{name}"
         source.mkdir()
         for number in range(batches):
             ids = generator.choice(keys, keys // batches, replace=False)
@@ -134,18 +143,18 @@ def upserts(place, batches, keys=1_000_000):
             pq.write_table(rows, source / f"part-{number:05d}.parquet")
         schema = place.plain.read.parquet(str(source)).schema
         frame = place.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(source))
-        writer = made.write_stream(frame, mode="upsert", key_columns="id", upsert_strategy=strategy)
+        writer = made.write_stream(frame, mode="upsert", key_columns="id", upsert_strategy="lookup", **options)
         before = memory(place.spark)
-        seconds, _ = drain(writer, place, f"upserts-{strategy}")
+        seconds, _ = drain(writer, place, f"upserts-{name}")
         after = memory(place.spark)
         first, last = ends(seconds)
-        told(f"upserts, {strategy}: seconds of a batch", "ratio 1.5", batches=len(seconds), first_ten=first, last_ten=last, ratio=last / first)
-        told(f"upserts, {strategy}: driver's MB (Python, JVM's heap)", "bounded", before=before, after=after)
+        told(f"upserts, {name}: seconds of a batch", "ratio 1.5", batches=len(seconds), first_ten=first, last_ten=last, ratio=last / first)
+        told(f"upserts, {name}: driver's MB (Python, JVM's heap)", "bounded", before=before, after=after)
 
-        def read(name=made.name()):
+        def read(table_name=made.name()):
             frazil.clear_caches()
             started = time.perf_counter()
-            row = place.catalog.load_table(name).scan().to_spark(place.spark).agg(F.count("*"), F.sum("price"), F.max("kind")).collect()[0]
+            row = place.catalog.load_table(table_name).scan().to_spark(place.spark).agg(F.count("*"), F.sum("price"), F.max("kind")).collect()[0]
             assert row[0] == keys, row
             return time.perf_counter() - started
 
@@ -166,7 +175,7 @@ def upserts(place, batches, keys=1_000_000):
         read()
         compacted = statistics.median(read() for _ in range(7))
         told(
-            f"upserts, {strategy}: a read after", "ratio 1.5", changed=changed, compacted=compacted, ratio=changed / compacted,
+            f"upserts, {name}: a read after", "ratio 1.5", changed=changed, compacted=compacted, ratio=changed / compacted,
             files=len(files), same_files_by_spark=floor,
         )
 
