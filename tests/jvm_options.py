@@ -8,7 +8,7 @@ from pathlib import Path
 
 # What the second compiler and the parallel collector save is less than they take. The first compiler alone would have 48 MB for its code, which
 # a thousand small queries fill: it would then throw code away and compile it again.
-QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m -XX:MetaspaceSize=192m"
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m -XX:MetaspaceSize=192m -Djdk.lang.Process.launchMechanism=VFORK"
 
 
 def class_archive() -> Path:

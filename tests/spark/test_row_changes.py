@@ -230,7 +230,7 @@ def written(t):
 def spread_table(catalog, session, number, version, mode, properties):
     """Four files a partition, each in a task of its own."""
     catalog.create_namespace_if_not_exists("db")
-    properties = {"write.update.mode": mode, "write.merge.mode": mode, "read.split.target-size": str(4 << 20), **properties}
+    properties = {"write.update.mode": mode, "write.merge.mode": mode, "read.split.target-size": "1", **properties}
     t = catalog.create_table(f"db.s{number}", "id bigint, p int, v int", partition_by=["p"], format_version=version, properties=properties)
     for first in range(0, 80, 20):
         t.append(
