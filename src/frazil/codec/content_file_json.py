@@ -1,8 +1,8 @@
 """Decode the JSON of data and delete files, as a REST catalog's server answers it to a planned scan, to Arrow tables of manifest entries.
 
 Two forms of bounds are read: by their column's type, as the specification says, and as the hexadecimal digits of their bytes, as Java
-writes them. For texts and decimals the two cannot be told apart, so the bounds of such columns are left out; the server has pruned by them
-already. Sequence numbers and snapshot ids are not part of the JSON: these columns are null.
+writes them. A text or decimal does not show which of the two it is; the bounds of a number or time beside it do (`SIZES`), and without one
+they are left out. Sequence numbers and snapshot ids are not part of the JSON: these columns are null.
 """
 
 from __future__ import annotations
@@ -20,9 +20,24 @@ from frazil.errors import CorruptData, FrazilError, InvalidInput
 from frazil.spec.data_file import DataFileContent, ManifestEntryStatus
 from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.schema import Schema
-from frazil.spec.types import DateType, DecimalType, FixedType, IcebergType, StringType
+from frazil.spec.types import (
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    LongType,
+    StringType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    TimeType,
+)
 
-Count = Annotated[int, msgspec.Meta(ge=0, lt=2**63)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Id = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
 _CONTENTS = {
     "data": DataFileContent.DATA, "position-deletes": DataFileContent.POSITION_DELETES,
@@ -30,13 +45,18 @@ _CONTENTS = {
 }  # fmt: skip
 _HEXADECIMAL = re.compile(r"(?:[0-9a-fA-F]{2})*")
 _AMBIGUOUS = (StringType, DecimalType)
+SIZES: dict[type, int] = {
+    IntegerType: 4, DateType: 4, FloatType: 4, LongType: 8, DoubleType: 8, TimeType: 8, TimestampType: 8, TimestamptzType: 8,
+    TimestampNanoType: 8, TimestamptzNanoType: 8,
+}  # fmt: skip
+"""The numbers and times, whose bounds show the form of all bounds, and the bytes of a bound."""
 
 
 class CountMap(msgspec.Struct):
     """Hold counts by field id."""
 
     keys: list[Id]
-    values: list[Annotated[int, msgspec.Meta(ge=-(2**63), lt=2**63)]]
+    values: list[Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]]
 
 
 class ValueMap(msgspec.Struct):
@@ -101,11 +121,11 @@ def entries_of(
         if column.name == "partition":
             columns[column.name] = _partitions(files, spec, types)
             continue
-        columns[column.name] = pa.array(_made(column.name, files, fields), column.type)
+        columns[column.name] = pa.array(_made(column.name, files, fields, schema), column.type)
     return pa.table(columns)
 
 
-def _made(name: str, files: Sequence[ContentFile], fields: dict[int, IcebergType]) -> list[Any]:
+def _made(name: str, files: Sequence[ContentFile], fields: dict[int, IcebergType], schema: Schema) -> list[Any]:
     """Return the values of one column."""
     match name:
         case "status":
@@ -121,7 +141,7 @@ def _made(name: str, files: Sequence[ContentFile], fields: dict[int, IcebergType
         case "value_counts" | "null_value_counts" | "nan_value_counts":
             return [_map(f, getattr(f, name), fields, lambda _, n: n) for f in files]
         case "lower_bounds" | "upper_bounds":
-            return [_map(f, getattr(f, name), fields, _bound) for f in files]
+            return [_bounds(f, getattr(f, name), fields, schema) for f in files]
     return [getattr(f, name) for f in files]
 
 
@@ -145,11 +165,26 @@ def _map(
     return [(key, value) for key, value in pairs.items() if value is not None]
 
 
-def _bound(type_: IcebergType, value: Any) -> bytes | None:
+def _bounds(file: ContentFile, given: ValueMap | None, fields: dict[int, IcebergType], schema: Schema) -> list[tuple[int, Any]] | None:
+    form = None if given is None else _are_bytes(given, schema)
+    return _map(file, given, fields, lambda type_, value: _bound(type_, value, form))
+
+
+def _are_bytes(given: ValueMap, schema: Schema) -> bool | None:
+    """Tell whether bounds are given as the hexadecimal digits of their bytes, by the first number or time among them; None: there is none."""
+    for key, value in zip(given.keys, given.values, strict=False):
+        field = schema.by_id.get(key)
+        if field is not None and type(field.field_type) in SIZES:
+            return isinstance(value, str) and _HEXADECIMAL.fullmatch(value) is not None and len(value) // 2 in (4, 8)
+    return None
+
+
+def _bound(type_: IcebergType, value: Any, are_bytes: bool | None) -> bytes | None:
     """Return the bytes of a bound; None for one that is not understood, which excludes nothing."""
-    if isinstance(type_, _AMBIGUOUS):
+    is_ambiguous = isinstance(type_, _AMBIGUOUS)
+    if is_ambiguous and are_bytes is None:
         return None
-    if isinstance(value, str) and _HEXADECIMAL.fullmatch(value):
+    if isinstance(value, str) and _HEXADECIMAL.fullmatch(value) and (are_bytes or not is_ambiguous):
         data = bytes.fromhex(value)
         return None if isinstance(type_, FixedType) and len(data) != type_.length else data
     try:

@@ -106,7 +106,9 @@ class DeleteIndex:
     sequence numbers.
     """
 
-    def __init__(self, entries: DeleteEntries, order: Numbers, spans: Numbers, pruner: Pruner | None, reach: Reach | None, ruled_out: int = 0):
+    def __init__(
+        self, entries: DeleteEntries, order: Numbers, spans: Numbers, pruner: Pruner | None, reach: Reach | None, ruled_out: int = 0
+    ):
         self._entries, self._order, self._spans, self._pruner, self.reach = entries, order, spans, pruner, reach
         self.ruled_out = ruled_out  # pairs that statistics excluded
         self._made: dict[int, DataFile] = {}

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from frazil.errors import Unsupported
 from frazil.expr.bind import bind
 from frazil.expr.bound import Bound, Constant, references
-from frazil.expr.building import from_numpy, scalar
+from frazil.expr.building import from_numpy
 from frazil.expr.nodes import AlwaysTrue, Predicate
 from frazil.scan.combine import CombinedTask, combine_for
 from frazil.scan.deletes import DeleteEntries, DeleteIndex, attach, read_deletes

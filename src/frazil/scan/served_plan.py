@@ -19,7 +19,6 @@ from frazil.codec.content_file_json import ContentFile, ScanTasksJson, content_o
 from frazil.errors import CorruptData
 from frazil.expr.bound import Bound, references
 from frazil.expr.building import from_numpy
-from frazil.scan.delete_ranges import normalised
 from frazil.scan.deletes import DeleteEntries, DeleteIndex, check_deletes
 from frazil.scan.listing.listed_twice import rows_of_a_repeated_path
 from frazil.scan.options import ScanOptions
@@ -33,6 +32,7 @@ from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import Snapshot
 from frazil.storage import Storage
+from frazil.storage.locations import normalise
 
 _TASK = "_task"  # column of planned files until deletes are attached: the number of the task
 Numbers = npt.NDArray[np.int64]
@@ -90,14 +90,39 @@ class _Tasks:
                 own.append(number)
             for task in answer.file_scan_tasks or ():
                 self.files.append(task.data_file)
-                self.applying.append([_referenced(own, n, task.data_file) for n in task.delete_file_references or ()])
+                self.applying.append([self._meant(own, n, task.data_file) for n in task.delete_file_references or ()])
+
+    def _meant(self, own: Sequence[int], place: int, data: ContentFile) -> int:
+        """Return the number of the delete file that a task refers to by its place in an answer.
+
+        Java's server 1.11.0 tells deletion vectors apart by their Puffin file alone, so that a task may refer to another vector in the
+        file of its own one. Vectors name their data files, by which the right one is found.
+        """
+        if not 0 <= place < len(own):
+            text = f"The task of {data.file_path} refers to delete file {place}, but the answer has {len(own)} of them."
+            raise CorruptData(text, file=data.file_path)
+        told = self.deletes[own[place]]
+        if not _is_vector(told):
+            return own[place]
+        named = told.referenced_data_file
+        if named is None or _same(named, data.file_path):
+            told.referenced_data_file = data.file_path
+            return own[place]
+        for number in own:
+            other = self.deletes[number]
+            if _is_vector(other) and other.file_path == told.file_path and _same(other.referenced_data_file or "", data.file_path):
+                return number
+        text = f"The deletion vector in {told.file_path} is one of {named}, but was planned for {data.file_path}."
+        raise CorruptData(text, file=told.file_path, data_file=data.file_path)
 
 
-def _referenced(own: Sequence[int], number: int, file: ContentFile) -> int:
-    if not 0 <= number < len(own):
-        text = f"The task of {file.file_path} refers to delete file {number}, but the answer has {len(own)} of them."
-        raise CorruptData(text, file=file.file_path)
-    return own[number]
+def _is_vector(file: ContentFile) -> bool:
+    return file.file_format.lower() == "puffin"
+
+
+def _same(first: str, second: str) -> bool:
+    """Tell whether two locations name one file."""
+    return first == second or normalise(first) == normalise(second)
 
 
 def _data_files(scan: AskedScan, tasks: _Tasks) -> tuple[list[PlannedFiles], int, int]:
@@ -179,20 +204,15 @@ def _result(scan: AskedScan, table: pa.Table, *more: str) -> pa.Table:
 
 
 def _check_vectors(tasks: _Tasks, wanted: Sequence[int], applying: Sequence[Sequence[int]]) -> None:
-    """Raise CorruptData for a deletion vector of another data file, and for two of one; name the data file in those that do not."""
+    """Raise CorruptData for two deletion vectors of one data file, and for one without a place in its file."""
     for number, deletes in zip(wanted, applying, strict=True):
         data = tasks.files[number].file_path
-        vectors = [n for n in deletes if tasks.deletes[n].file_format.lower() == "puffin"]
+        vectors = [n for n in deletes if _is_vector(tasks.deletes[n])]
         if len(vectors) > 1:
             raise CorruptData(f"Data file {data} has {len(vectors)} deletion vectors; at most one is allowed.", file=data)
         for vector in (tasks.deletes[n] for n in vectors):
-            vector.referenced_data_file = vector.referenced_data_file or data
             if vector.content_offset is None or vector.content_size_in_bytes is None:
                 raise CorruptData(f"The deletion vector in {vector.file_path} has no place in its file.", file=vector.file_path)
-            named = normalised(pa.array([vector.referenced_data_file, data]))
-            if named[0].as_py() != named[1].as_py():
-                text = f"The deletion vector in {vector.file_path} is one of {vector.referenced_data_file}, but was planned for {data}."
-                raise CorruptData(text, file=vector.file_path, data_file=data)
 
 
 def _index(entries: DeleteEntries, files: int, rows: Numbers, found: Numbers) -> DeleteIndex:

@@ -25,7 +25,7 @@ from frazil.catalog.rest.http import Answer, Client
 from frazil.catalog.rest.routes import Routes
 from frazil.catalog.rest.settings import SCAN_PLANNING
 from frazil.catalog.rest.vended import StorageCredential
-from frazil.codec.content_file_json import ScanTasksJson
+from frazil.codec.content_file_json import SIZES, ScanTasksJson
 from frazil.codec.expression_json import filter_to_json
 from frazil.errors import CorruptData, FrazilError, ScanPlanningError, Unsupported
 from frazil.expr.bound import BoundReference, references
@@ -35,9 +35,8 @@ from frazil.scan.served_plan import AskedScan, is_plain, plan_of_tasks, total_ro
 from frazil.scan.snapshot_ref import schema_of
 from frazil.storage import Storage
 
-PLAN, FETCH, CANCEL, TASKS = (
-    f"{method} namespaces/{{}}/tables/{{}}/{path}" for method, path in (("POST", "plan"), ("GET", "plan/{}"), ("DELETE", "plan/{}"), ("POST", "tasks"))
-)  # fmt: skip
+_TABLE = "namespaces/{}/tables/{}"
+PLAN, FETCH, CANCEL, TASKS = f"POST {_TABLE}/plan", f"GET {_TABLE}/plan/{{}}", f"DELETE {_TABLE}/plan/{{}}", f"POST {_TABLE}/tasks"
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.1, 10.0
 _AT_ONCE = 8
 _MOST_TASKS = 1_000_000  # plan tasks of one scan
@@ -110,7 +109,8 @@ class ServerPlanner:
         if not self.catalog.routes.lists(PLAN):
             own = self.catalog.client.settings.planning == "server"
             hint = f"Leave {SCAN_PLANNING} out of the catalog's properties." if own else "Ask who runs the server."
-            text = f"Scans of table {name} are to be planned by the catalog's server ({SCAN_PLANNING}=server), but {server} does not list {PLAN}."
+            text = f"Scans of table {name} are to be planned by the catalog's server ({SCAN_PLANNING}=server)"
+            text = f"{text}, but {server} does not list {PLAN}."
             raise Unsupported(text, hint=hint, table=name)
 
 
@@ -118,8 +118,8 @@ def _request(scan: AskedScan, hints: PlanHints) -> dict[str, Any]:
     """Return the body of a PlanTableScanRequest.
 
     The snapshot is always named: the table may have moved on since it was loaded. Columns are named only where the snapshot's schema and
-    the one that the scan reads with agree on them, since not every server heeds `use-snapshot-schema` (Java's takes the snapshot's).
-    Statistics are asked for of the filter's columns, so that files are known of which every row matches.
+    the table's agree on them, since not every server heeds `use-snapshot-schema` (Java's takes the snapshot's). Statistics are asked for
+    of the filter's columns, so that files are known of which every row matches, and of a number or time, which shows their form.
     """
     known = _Names(scan)
     sent: dict[str, Any] = {
@@ -130,7 +130,9 @@ def _request(scan: AskedScan, hints: PlanHints) -> dict[str, Any]:
     if row_filter is not True:
         sent["filter"] = row_filter
     if filtered_by:
-        sent["stats-fields"] = sorted(set(filtered_by))
+        shows = [f.field_id for f in scan.schema.fields if type(f.field_type) in SIZES and known.by_id(f.field_id) is not None]
+        telling = {known.by_id(i) for i in shows[:1]} if not set(shows) & set(references(scan.row_filter)) else set()
+        sent["stats-fields"] = sorted({*filtered_by, *(n for n in telling if n is not None)})
     if hints.columns is not None:
         tops = [known.by_id(i) for i in hints.columns]
         if tops and None not in tops:
@@ -237,14 +239,16 @@ class _Asked:
     def _finished(self) -> _Planned:
         """Ask for a submitted plan, with growing waits, until it is finished. Raises ScanPlanningError when that takes too long."""
         if self.plan_id is None:
-            raise CorruptData(f"The catalog's server {self.server} plans a scan of table {self.name}, but does not name the plan.", **self._facts)
+            text = f"The catalog's server {self.server} plans a scan of table {self.name}, but does not name the plan."
+            raise CorruptData(text, **self._facts)
         self._check_listed(FETCH, "asked for later")
         limit, pause = self.catalog.client.settings.poll_timeout, _FIRST_WAIT_S
         until = time.monotonic() + limit
         while True:
             left = until - time.monotonic()
             if left <= 0:
-                text = f"Table {self.name}: the catalog's server {self.server} has not planned the scan within {limit:g} s{_named(self.plan_id)}."
+                text = f"Table {self.name}: the catalog's server {self.server} has not planned the scan within {limit:g} s"
+                text = f"{text}{_named(self.plan_id)}."
                 raise ScanPlanningError(text, hint="rest-scan-planning.poll-timeout-ms sets how long to wait.", **self._facts)
             time.sleep(min(pause, left))
             planned = self._decoded(self._ask("GET", f"plan/{quote(self.plan_id, safe='')}"), _Planned)
@@ -256,7 +260,8 @@ class _Asked:
         """Return the error for a plan that failed or was cancelled, or of which the server tells no known status."""
         where = f"Table {self.name}: the catalog's server {self.server}"
         if planned.status == "cancelled":
-            return ScanPlanningError(f"{where} has cancelled the plan of the scan{_named(self.plan_id)}.", hint="Read again.", **self._facts)
+            text = f"{where} has cancelled the plan of the scan{_named(self.plan_id)}."
+            return ScanPlanningError(text, hint="Read again.", **self._facts)
         if planned.status == "failed":
             told, secrets = planned.error or _Told(), self.catalog.client.auth.secrets()
             error = ServerError(told.code, scrubbed(told.type or "", secrets), scrubbed(told.message or "", secrets))
@@ -294,7 +299,8 @@ class _Asked:
 
     def _check_listed(self, endpoint: str, what: str) -> None:
         if not self.catalog.routes.lists(endpoint):
-            text = f"The catalog's server {self.server} has planned a scan of table {self.name}, but its plan cannot be {what}: {endpoint} is not listed."
+            text = f"The catalog's server {self.server} has planned a scan of table {self.name}, but its plan cannot be {what}"
+            text = f"{text}: {endpoint} is not listed."
             raise Unsupported(text, hint="Ask who runs the server.", **self._facts)
 
     def _cancel(self) -> None:

@@ -95,8 +95,8 @@ def settings(properties: Mapping[str, str]) -> Settings:
         _number(properties, "rest.client.socket-timeout-ms", 60_000) / 1000,
         int(_number(properties, "rest.client.max-retries", 5, least=0, most=100)),
         properties.get("ssl.cabundle"), properties.get("ssl.client.cert"), client_key, signing_of(properties),
-        _one_of(properties, "snapshot-loading-mode", "all", "refs"), flag(properties, "rest-metrics-reporting-enabled", default=True), _proxy(properties),
-        _one_of(properties, SCAN_PLANNING, "client", "server"), _number(properties, POLL_TIMEOUT, 300_000) / 1000,
+        _one_of(properties, "snapshot-loading-mode", "all", "refs"), flag(properties, "rest-metrics-reporting-enabled", default=True),
+        _proxy(properties), _one_of(properties, SCAN_PLANNING, "client", "server"), _number(properties, POLL_TIMEOUT, 300_000) / 1000,
     )  # fmt: skip
 
 

@@ -14,7 +14,14 @@ from functools import cached_property
 from frazil.errors import InvalidInput
 from frazil.scan.deletes import DeleteEntries, DeleteIndex
 from frazil.scan.explain.delete_report import EXPLAINED, ExplainedDeletes, Reason
-from frazil.scan.explain.explain_deletes import DataFiles, data_files, read_deletes_explained, row_of, told_deletes_explained, unread_deletes_explained
+from frazil.scan.explain.explain_deletes import (
+    DataFiles,
+    data_files,
+    read_deletes_explained,
+    row_of,
+    told_deletes_explained,
+    unread_deletes_explained,
+)
 from frazil.scan.report import PlannedByServer, PlanReport, size_text
 from frazil.scan.tasks import PlannedFiles
 from frazil.spec.metadata import TableMetadata
@@ -66,12 +73,12 @@ class Explanation:
         r = self.report
         if r.snapshot_id is None:
             return (f"Scan of {r.table}: no snapshot, no rows",)
-        files, where = r.result_data_files + r.skipped_data_files, self._where()
+        files, them = r.result_data_files + r.skipped_data_files, "it" if self._by_server else "them"
         lines = [
             f"Scan of {r.table}, snapshot {r.snapshot_id}",
             f"  filter: {r.filter}",
-            f"  {where}",
-            f"  files: {r.result_data_files} of {files} in {'it' if self._by_server else 'them'} kept; skipped {r.skipped_by_partition} by partition values, "
+            f"  {self._where()}",
+            f"  files: {r.result_data_files} of {files} in {them} kept; skipped {r.skipped_by_partition} by partition values, "
             f"{r.skipped_by_statistics} by counts and bounds",
             f"  of the kept files {r.wholly_matching_files} match wholly (none of their rows is tested)",
             f"  to read: {r.total_records} rows, {size_text(r.total_file_size_in_bytes)}",
@@ -96,9 +103,9 @@ class Explanation:
         if found:
             kinds = f"{r.positional_delete_files} of positions, {r.equality_delete_files} of equality, {r.dvs} deletion vectors"
             applied, dropped = found.applied, found.dropped
-            about = "" if found.exact else "at most "
+            about, them = "" if found.exact else "at most ", "it" if self._by_server else "them"
             lines.append(
-                f"  delete files: {len(found)} in {'it' if self._by_server else 'them'} ({kinds}); {about}{len(applied)} apply to {r.data_files_with_deletes} files"
+                f"  delete files: {len(found)} in {them} ({kinds}); {about}{len(applied)} apply to {r.data_files_with_deletes} files"
             )
             lines.extend(f"    {line}" for line in applied.lines(_FEW))
             ruled_out = f"; bounds and counts ruled out {r.delete_pairs_ruled_out} pairs of data file and delete file"
