@@ -171,7 +171,7 @@ def _bounds(file: ContentFile, given: ValueMap | None, fields: dict[int, Iceberg
 
 
 def _are_bytes(given: ValueMap, schema: Schema) -> bool | None:
-    """Tell whether bounds are given as the hexadecimal digits of their bytes, by the first number or time among them; None: there is none."""
+    """Tell whether bounds are given as the hexadecimal digits of their bytes, by the first number or time among them (None: none)."""
     for key, value in zip(given.keys, given.values, strict=False):
         field = schema.by_id.get(key)
         if field is not None and type(field.field_type) in SIZES:
