@@ -195,9 +195,9 @@ def _bound(type_: IcebergType, value: Any, are_bytes: bool | None) -> bytes | No
 
 
 def _partitions(files: Sequence[ContentFile], spec: PartitionSpec, types: Sequence[IcebergType]) -> pa.Array:
+    rows = [_partition(file, spec, types) for file in files]
     if not spec.fields:
         return pa.Array.from_buffers(pa.struct([]), len(files), [None])
-    rows = [_partition(file, spec, types) for file in files]
     children = [pa.array([row[n] for row in rows], arrow_value_type(type_)) for n, type_ in enumerate(types)]
     names = [str(f.field_id) for f in spec.fields]
     return pa.StructArray.from_arrays(children, fields=[pa.field(n, c.type) for n, c in zip(names, children, strict=True)])
@@ -207,6 +207,8 @@ def _partition(file: ContentFile, spec: PartitionSpec, types: Sequence[IcebergTy
     """Return the partition values of a file; an object has them by field id and leaves out nulls."""
     given = file.partition
     values = [given.get(str(f.field_id)) for f in spec.fields] if isinstance(given, dict) else given
+    if values is None and not spec.fields:
+        return []
     if values is None or len(values) != len(spec.fields):
         have = "no" if values is None else len(values)
         text = f"File {file.file_path} has {have} partition values, but its partition spec {spec.spec_id} has {len(spec.fields)} fields."

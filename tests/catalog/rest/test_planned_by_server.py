@@ -99,7 +99,7 @@ def test_time_travel_and_refs_are_planned_by_the_server(db: tuple[Catalog, Catal
 
 def test_many_files_come_in_several_answers(db: tuple[Catalog, Catalog, str]) -> None:
     own, served, space = db
-    table = own.create_table(f"{space}.t", "id bigint, p int", partition_spec="p")
+    table = own.create_table(f"{space}.t", "id bigint, p int", partition_by="p")
     table.append([{"id": n, "p": n} for n in range(230)])
     theirs = served.load_table(f"{space}.t")
     plan = theirs.scan().plan()
