@@ -184,7 +184,7 @@ class _Asked:
         return self.catalog.routes.table(self.table.identifier)
 
     def answers(self, request: dict[str, Any]) -> list[ScanTasksJson]:
-        """Submit a scan and return the tasks of its plan. A plan that is not fetched to its end is cancelled, whatever the reason."""
+        """Ask for a plan of a scan and return its tasks. A plan that is not fetched to its end is cancelled, whatever the reason."""
         planned = self._decoded(self._ask("POST", "plan", request), _Planned)
         self.plan_id, self.credentials = self._checked_name(planned.plan_id, "plan"), planned.storage_credentials or ()
         held = planned.status in ("submitted", "completed")
@@ -269,7 +269,7 @@ class _Asked:
         return CorruptData(f"{where} tells the unknown status {planned.status[:40]!r} of a plan{_named(self.plan_id)}.", **self._facts)
 
     def _of_plan_tasks(self, names: Sequence[str]) -> list[ScanTasksJson]:
-        """Fetch plan tasks, and those that they name, several at a time."""
+        """Read plan tasks, and those that they name, several at a time."""
         if not names:
             return []
         self._check_listed(TASKS, "fetched")
