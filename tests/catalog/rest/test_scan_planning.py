@@ -159,6 +159,23 @@ def test_a_plan_that_ends_badly_is_told_and_given_up(server: Server, first: Any,
     assert (asked(server)[-1] == "DELETE /plan/p") is cancelled
 
 
+def test_a_plan_is_cancelled_when_the_wait_for_it_is_broken_off(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(planning.time, "sleep", interrupted)
+    told(server, *OFFERED, table=SERVER)
+    server.on(f"POST {ROUTE}/plan", (200, {"status": "submitted", "plan-id": "p"}))
+    server.on(f"DELETE {ROUTE}/plan/p", error(500, "X"))
+    with pytest.raises(KeyboardInterrupt):
+        planned(server)
+    assert asked(server)[:2] == ["POST /plan", "DELETE /plan/p"] and set(asked(server)[2:]) <= {"DELETE /plan/p"}
+    told(server, *OFFERED[:3], table=SERVER)
+    with pytest.raises(KeyboardInterrupt):
+        planned(server)
+    assert asked(server)[-1] == "POST /plan", "a server that does not list it is not asked to cancel"
+
+
 def test_plan_tasks_are_fetched_with_those_that_they_name(server: Server) -> None:
     told(server, *OFFERED, table=SERVER)
     pages = {"a": tasks(2, **{"plan-tasks": ["c"]}), "b": tasks(3), "c": tasks(4, **{"plan-tasks": ["d"]}), "d": {}}

@@ -7,6 +7,7 @@ instead of files; each is asked for, several at a time, and may name further one
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -174,6 +175,7 @@ class _Asked:
     plan_id: str | None = None
     credentials: Sequence[StorageCredential] = ()
     requests: int = 0
+    _lock: Any = field(default_factory=threading.Lock)
 
     @cached_property
     def name(self) -> str:
@@ -202,7 +204,8 @@ class _Asked:
             raise
 
     def _ask(self, method: str, path: str, body: Any = None) -> Answer:
-        self.requests += 1
+        with self._lock:
+            self.requests += 1
         bearer = self.catalog.token_of(self.table.config)
         answer = self.catalog.client.request(method, f"{self.path}/{path}", body=body, bearer=bearer, repeatable=True)
         if answer.error is None:
