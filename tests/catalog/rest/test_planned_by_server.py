@@ -16,7 +16,6 @@ from frazil.expr.bind import bind
 from frazil.expr.parse import parse
 from frazil.scan import narrow
 from frazil.scan.plan import Plan, clear_caches
-from frazil.spark.deletes import native_deletes
 from frazil.table.catalog import Catalog
 from tests.golden import Golden
 
@@ -126,19 +125,15 @@ def test_a_filter_that_comes_later_narrows_without_manifests(db: tuple[Catalog, 
     assert found is not None and len(found) == 3 and found < set(plan.paths())
 
 
-def test_spark_reads_vectors_natively_and_equality_deletes_by_arrow(db: tuple[Catalog, Catalog, str], golden: Golden) -> None:
+def test_the_deletes_of_a_plan_are_explained(db: tuple[Catalog, Catalog, str], golden: Golden) -> None:
     own, served, space = db
-    found = {}
     for name in ("dv_v3", "eq_basic"):
         own.register_table(f"{space}.{name}", golden[name].metadata_file)
         plan = served.load_table(f"{space}.{name}").scan().plan()
-        found[name] = {int(kind) for group in plan.groups for kind in native_deletes.kinds(group)}
         explained = plan.explain()
         assert len(explained.deletes) == len(explained.deletes.applied) > 0 and "delete files: " in str(explained)
         with_deletes = next(t for t in plan.tasks() if t.delete_files)
         assert [d.file_path for d in explained.deletes_of(with_deletes.file.file_path)] == [d.file_path for d in with_deletes.delete_files]
-    assert found["dv_v3"] <= {native_deletes.NONE, native_deletes.POSITIONS} and native_deletes.POSITIONS in found["dv_v3"]
-    assert found["eq_basic"] <= {native_deletes.NONE, -1} and -1 in found["eq_basic"]
 
 
 def test_what_the_server_does_not_plan_goes_on_with_our_own_plan(db: tuple[Catalog, Catalog, str]) -> None:
