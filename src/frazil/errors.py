@@ -20,6 +20,7 @@ FrazilError
 ├── CommitFailedException              another writer was first: certainly not applied, retryable
 │   └── WaitingForLockException
 ├── CommitStateUnknownException        the commit may have been applied: every file is kept
+├── ScanPlanningError                  a catalog's server failed to plan a scan, cancelled it or took too long
 ├── CorruptData                        a file is truncated, damaged or hostile
 └── StorageError                       the store refused or failed (permission, space, network)
 """
@@ -176,6 +177,10 @@ class WaitingForLockException(CommitFailedException):
 
 class CommitStateUnknownException(FrazilError):
     """Report that a commit may or may not have been applied. Every file that it wrote is kept. Look at the table before a retry."""
+
+
+class ScanPlanningError(FrazilError):
+    """Report that a catalog's server failed to plan a scan, cancelled the plan or took too long."""
 
 
 class CorruptData(FrazilError):

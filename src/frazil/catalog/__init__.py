@@ -49,6 +49,7 @@ __all__ = [
     "metadata_files",
     "names",
     "path",
+    "planning",
     "purge",
     "reporting",
     "reports",

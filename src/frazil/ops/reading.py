@@ -13,8 +13,10 @@ import pyarrow as pa
 
 from frazil.arrow.read import read_tasks
 from frazil.arrow.read.read_context import ReadContext
+from frazil.catalog.planning import PlanHints, ScanPlanner
 from frazil.catalog.reporting import TableReporter
 from frazil.errors import InvalidInput
+from frazil.expr.bind import bind
 from frazil.expr.nodes import AlwaysTrue, Predicate
 from frazil.expr.parse import parse
 from frazil.ops.frames import is_spark_column
@@ -24,12 +26,14 @@ from frazil.scan import columns
 from frazil.scan.incremental import plan_appends
 from frazil.scan.options import ScanOptions
 from frazil.scan.plan import Plan, plan
+from frazil.scan.served_plan import AskedScan
 from frazil.scan.snapshot_ref import resolve
 from frazil.spec.metadata import TableMetadata
-from frazil.spec.schema import Schema
+from frazil.spec.schema import METADATA_COLUMNS, Schema
 from frazil.spec.snapshot import Snapshot
 from frazil.storage import Storage
 
+_UPDATED = "_last_updated_sequence_number"
 RowFilter: TypeAlias = str | Predicate | Any
 
 
@@ -41,7 +45,8 @@ class RowsReading:
     an incremental read of the rows that `append` snapshots added after one snapshot id (exclusive; None: from the first) up to another
     (inclusive; None: the current one). `row_filter`: Spark SQL text, a predicate or, for a read by Spark, a Column. `case_sensitive` None:
     True, and for a read by Spark the session's `spark.sql.caseSensitive`. `options`: read options as in Java Iceberg (`split-size`, …).
-    `limit`: the most rows to return. `reporter`: takes the metrics report of each planned scan of a snapshot.
+    `limit`: the most rows to return. `reporter`: takes the metrics report of each scan of a snapshot that Frazil has planned.
+    `planner`: the catalog's server, where it is to plan the scans of snapshots; None: Frazil plans them all.
     """
 
     metadata: TableMetadata
@@ -54,6 +59,7 @@ class RowsReading:
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
     limit: int | None = None
     reporter: TableReporter | None = field(default=None, repr=False, compare=False)
+    planner: ScanPlanner | None = field(default=None, repr=False, compare=False)
 
     def following(self, wap_branch: Callable[[], str | None]) -> RowsReading:
         """Return this read as a session with `spark.wap.branch` does it: from that branch instead of main, once the branch exists, unless
@@ -86,6 +92,13 @@ class RowsReading:
         snapshot, schema = self.snapshot_and_schema()
         row_filter = predicate_of(self.row_filter) if predicate is None else predicate
         sensitive, options = self.case_sensitive is not False, ScanOptions.of(self.options, self.metadata.properties)
+        if self.planner is not None and snapshot is not None and self._can_be_served():
+            bound = bind(row_filter, schema, case_sensitive=sensitive, zone=zone)
+            scan = AskedScan(self.metadata, self.storage, snapshot, schema, bound, str(row_filter), options)
+            planned = self.planner.plan(scan, self._hints())
+            if logged and self.limit is None:
+                log_plan(planned)
+            return planned
         if self.appends is None:
             planned = plan(
                 self.metadata, self.storage, snapshot=snapshot, row_filter=row_filter, schema=schema, case_sensitive=sensitive, zone=zone,
@@ -102,10 +115,22 @@ class RowsReading:
             case_sensitive=sensitive, zone=zone, options=options,
         )  # fmt: skip
 
+    def _can_be_served(self) -> bool:
+        """Tell whether the catalog's server can plan the read. It does not tell the sequence numbers that `_last_updated_sequence_number`
+        is made of, and of incremental reads the reference server takes the first snapshot in, which the specification leaves out."""
+        return self.appends is None and _UPDATED not in str(self.row_filter) and _UPDATED not in {f.name for f in self.projection().fields}
+
+    def _hints(self) -> PlanHints:
+        own = METADATA_COLUMNS.values()
+        columns = None if "*" in self.selected_fields else [f.field_id for f in self.projection().fields if f.field_id not in own]
+        enough = self.limit if isinstance(self.row_filter, AlwaysTrue) else None
+        return PlanHints(columns, enough, {k for k, v in self.selectors.items() if v is not None} <= {"branch"})
+
     def batches(self) -> pa.RecordBatchReader:
         """Read the rows in this process, as a stream of Arrow batches. Memory use does not grow with the table's size."""
         planned = self.plan()
-        return read_tasks.read(planned.tasks(), ReadContext.of(planned, self.projection(), self.storage), limit=self.limit)
+        context = ReadContext.of(planned, self.projection(), planned.reads_by(self.storage))
+        return read_tasks.read(planned.tasks(), context, limit=self.limit)
 
     def count(self) -> int:
         """Count the rows: by the manifests where their statistics suffice, else by reading the files concerned."""
@@ -117,7 +142,7 @@ class RowsReading:
         if undecided:
             if self.appends is None and self.limit is None:
                 log_plan(planned, groups=undecided.groups)
-            context = ReadContext.of(planned, planned.filter_schema(), self.storage)
+            context = ReadContext.of(planned, planned.filter_schema(), planned.reads_by(self.storage))
             rows += sum(batch.num_rows for batch in read_tasks.read(undecided, context))
         return rows if self.limit is None else min(rows, self.limit)
 

@@ -102,10 +102,13 @@ class DeleteIndex:
     """Look up the delete files of data file i: `counts[i]` is their number, `of(i)` are the files.
 
     The count is exact when the pairs are listed one by one, otherwise it is an upper limit. The first half of the spans of a data file are
-    position delete files and deletion vectors, the second half equality delete files.
+    position delete files and deletion vectors, the second half equality delete files. `reach` None: a server has told the pairs, but no
+    sequence numbers.
     """
 
-    def __init__(self, entries: DeleteEntries, order: Numbers, spans: Numbers, pruner: Pruner | None, reach: Reach, ruled_out: int = 0):
+    def __init__(
+        self, entries: DeleteEntries, order: Numbers, spans: Numbers, pruner: Pruner | None, reach: Reach | None, ruled_out: int = 0
+    ):
         self._entries, self._order, self._spans, self._pruner, self.reach = entries, order, spans, pruner, reach
         self.ruled_out = ruled_out  # pairs that statistics excluded
         self._made: dict[int, DataFile] = {}
@@ -256,7 +259,7 @@ def read_deletes(
         (metadata.spec_by_id(i), pa.concat_tables(tables, promote_options="permissive")) for i, tables in by_spec.items()
     )  # fmt: skip
     for _, table in groups:
-        _check(metadata, table)
+        check_deletes(metadata, table)
     return DeleteEntries(groups) if groups else None
 
 
@@ -264,7 +267,9 @@ def _entries(manifest: ManifestFile, *, storage: Storage, choose: Callable[[pa.T
     return manifest.partition_spec_id, choose(read_manifest(storage, manifest, (*PLAN_COLUMNS, *DELETE, *STATISTICS)))
 
 
-def _check(metadata: TableMetadata, table: pa.Table) -> None:
+def check_deletes(metadata: TableMetadata, table: pa.Table) -> None:
+    """Check entries of delete files. Raises Unsupported for encrypted ones, CorruptData for impossible ones."""
+
     def first(mask: Any) -> str | None:
         return table.filter(mask).column("file_path")[0].as_py() if pc.any(mask).as_py() else None
 

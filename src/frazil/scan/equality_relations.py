@@ -41,6 +41,7 @@ class EqualityRelation:
 def equality_relations(index: DeleteIndex, rows: Numbers) -> Iterator[EqualityRelation]:
     """Yield the relations that apply to these data files (their numbers in the index)."""
     reach, entries = index.reach, index.entries
+    assert reach is not None, "files of a server's plan with equality deletes are read by Arrow"
     scopes, sequences = np.unique(reach.data_scopes[rows]), reach.data_sequences[rows]
     chosen = index.used & entries.is_equality & (reach.delete_sequences > sequences.min(initial=np.iinfo(np.int64).max))
     chosen &= reach.everywhere | np.isin(reach.delete_scopes, scopes)

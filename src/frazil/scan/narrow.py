@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pyarrow as pa
+
 from frazil.expr.bound import Bound, BoundNot, Constant, NullTest, conjuncts, references
+from frazil.expr.building import from_numpy
 from frazil.scan.manifests import is_data, manifests_of
 from frazil.scan.plan import Plan, plan_manifests
+from frazil.scan.prune import file_outcomes
+from frazil.scan.tasks import PlannedFiles
 from frazil.spec.schema import Schema
 
 FEW = 16  # files; reading the footers of so few takes no longer than pruning manifests again
@@ -21,10 +26,18 @@ def may_hold(plan: Plan, row_filter: Bound, schema: Schema) -> frozenset[str] | 
         return None
     if all(_is_told(part, plan) for part in conjuncts(row_filter)):
         return None
+    if plan.by_server is not None:  # manifests may be closed to whoever is to ask the server for plans
+        kept = [_may_match(group, row_filter, schema, plan) for group in plan.groups]
+        return frozenset(p for t in kept for p in t.column("file_path").to_pylist())
     data = [m for m in manifests_of(plan.metadata, plan.snapshot, plan.storage) if is_data(m)]
     options = replace(plan.options, with_stats=False)
     groups, _ = plan_manifests(plan.metadata, plan.storage, data, row_filter, schema, options, plan.report)
     return frozenset(p for g in groups for p in g.table.column("file_path").to_pylist())
+
+
+def _may_match(group: PlannedFiles, row_filter: Bound, schema: Schema, plan: Plan) -> pa.Table:
+    masks = file_outcomes(group.table, row_filter, schema, group.spec, plan.metadata.snapshots)
+    return group.table.filter(from_numpy((masks & 1).astype(bool)))
 
 
 def _is_told(part: Bound, plan: Plan) -> bool:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from frazil.errors import Unsupported
 from frazil.expr.bind import bind
 from frazil.expr.bound import Bound, Constant, references
-from frazil.expr.building import from_numpy, scalar
+from frazil.expr.building import from_numpy
 from frazil.expr.nodes import AlwaysTrue, Predicate
 from frazil.scan.combine import CombinedTask, combine_for
 from frazil.scan.deletes import DeleteEntries, DeleteIndex, attach, read_deletes
@@ -46,7 +46,7 @@ from frazil.scan.manifests import (
 )
 from frazil.scan.options import ScanOptions
 from frazil.scan.prune import file_pruner, manifest_outcomes
-from frazil.scan.report import PlanReport, with_deletes
+from frazil.scan.report import PlannedByServer, PlanReport, with_deletes, with_files
 from frazil.scan.tasks import DELETES, NUMBER, WHOLLY, PlannedFiles, TaskSequence
 from frazil.spec.manifest import ManifestFile
 from frazil.spec.metadata import TableMetadata
@@ -67,7 +67,8 @@ _RESULT = tuple(c for c in PLAN_COLUMNS if c not in ("status", "content"))
 class Plan:
     """Hold the planned data files of one scan. `row_filter` is the bound filter, `schema` the table's columns as this scan sees them.
 
-    `has_deletes`: row-level deletes apply to some of the planned files; the tasks of these carry them as `delete_files`.
+    `has_deletes`: row-level deletes apply to some of the planned files; the tasks of these carry them as `delete_files`. `by_server`: the
+    catalog's server that has planned the scan; None: Frazil has, out of the manifests.
     """
 
     metadata: TableMetadata = field(repr=False)
@@ -80,6 +81,11 @@ class Plan:
     delete_manifests: tuple[ManifestFile, ...] = field(default=(), repr=False)
     all_delete_manifests: tuple[ManifestFile, ...] = field(default=(), repr=False)
     storage: Storage | None = field(default=None, repr=False, compare=False)
+    by_server: PlannedByServer | None = None
+
+    def reads_by(self, storage: Storage) -> Storage:
+        """Return the storage that reads the planned files, `storage` being the table's."""
+        return storage if self.by_server is None else self.by_server.storage
 
     @cached_property
     def has_deletes(self) -> bool:
@@ -138,11 +144,11 @@ class Plan:
 
     def explain(self) -> Explanation:
         """Explain what was skipped and by which statistics, which deletes apply, and why the others do not."""
-        return Explanation(self.report, self.metadata, self.groups, self._idle_deletes)
+        return Explanation(self.report, self.metadata, self.groups, self._idle_deletes, self.by_server)
 
     def _idle_deletes(self) -> Iterator[tuple[Reason, DeleteEntries]]:
         """Yield the delete files that were compared with no data file, and why; their manifests are read now if planning skipped them."""
-        if self.storage is None:
+        if self.storage is None or self.by_server is not None:
             return
         read = {m.manifest_path for m in self.delete_manifests}
         unread = [m for m in self.all_delete_manifests if m.manifest_path not in read]
@@ -209,7 +215,7 @@ def _with_deletes(
     """Attach the deletes, and drop the statistics that were read only to match equality deletes."""
     found, index = attach(metadata, groups, entries, one_snapshot=True)
     if not options.with_stats:
-        found = tuple(PlannedFiles(g.spec, _result_of(g.table, DELETES), g.deletes) for g in found)
+        found = tuple(PlannedFiles(g.spec, result_of(g.table, DELETES), g.deletes) for g in found)
     return found, with_deletes(report, index)
 
 
@@ -275,15 +281,10 @@ def plan_manifests(
             by_spec.setdefault(spec_id, []).append(table)
     groups = tuple(PlannedFiles(metadata.spec_by_id(i), _together(tables)) for i, tables in by_spec.items())
     for group in groups:
-        _refuse_encrypted(metadata, group)
+        refuse_encrypted(metadata, group)
     return groups, replace(
-        report,
+        with_files(report, groups, by_partition, by_statistics),
         total_data_manifests=len(data), scanned_data_manifests=len(chosen), skipped_data_manifests=len(data) - len(chosen),
-        result_data_files=sum(len(g) for g in groups), skipped_data_files=by_partition + by_statistics,
-        skipped_by_partition=by_partition, skipped_by_statistics=by_statistics,
-        total_file_size_in_bytes=sum(pc.sum(g.table.column("file_size_in_bytes")).as_py() or 0 for g in groups),
-        total_records=sum(pc.sum(g.table.column("record_count")).as_py() or 0 for g in groups),
-        wholly_matching_files=sum(pc.sum(pc.equal(g.table.column("_match"), scalar(WHOLLY, pa.uint8()))).as_py() or 0 for g in groups),
     )  # fmt: skip
 
 
@@ -335,19 +336,19 @@ def _read(
         found.append((spec.spec_id, pa.table({}), by_partition, by_statistics))
         pack = [pack[n] for n in keeping]
     wanted = ALL_COLUMNS if options.with_stats else (*PLAN_COLUMNS, *STATISTICS) if references(bound) else PLAN_COLUMNS
-    prune = partial(_prune, bound=bound, schema=schema, spec=spec, snapshots=metadata.snapshots)
+    prune = partial(prune_entries, bound=bound, schema=schema, spec=spec, snapshots=metadata.snapshots)
     if together:
         tables = [entries(m, read_manifest(storage, m, wanted)) for m in pack]
         for _, alike in itertools.groupby(tables, lambda t: t.schema):
             left, by_partition, by_statistics = prune(pa.concat_tables(alike).combine_chunks())
-            found.append((spec.spec_id, left if options.with_stats else _result_of(left), by_partition, by_statistics))
+            found.append((spec.spec_id, left if options.with_stats else result_of(left), by_partition, by_statistics))
         return found
     for manifest in pack:
         in_two = not options.with_stats and not first.worth_it and bool(references(bound))
         pruned = prune_by_bounds_first(storage, manifest, partial(entries, manifest), prune) if in_two else None
         left, by_partition, by_statistics = pruned or prune(entries(manifest, read_manifest(storage, manifest, wanted)))
         if not options.with_stats:
-            left = _result_of(left)
+            left = result_of(left)
         found.append((spec.spec_id, left, by_partition, by_statistics))
     return found
 
@@ -360,7 +361,7 @@ def _numbered(numbers: FileNumbers, manifest: ManifestFile, entries: pa.Table) -
     return numbers.numbered(manifest, numbers.choose(entries))
 
 
-def _result_of(table: pa.Table, *more: str) -> pa.Table:
+def result_of(table: pa.Table, *more: str) -> pa.Table:
     """Keep only the columns that tasks are made from."""
     numbers = [NUMBER] if NUMBER in table.column_names else []
     return table.select([*_RESULT, *numbers, "_match", *more])
@@ -374,15 +375,15 @@ def _excluded(
         return list(range(len(tables))), 0, 0
     numbers = from_numpy(np.repeat(np.arange(len(tables), dtype=np.int64), [t.num_rows for t in tables]))
     together = pa.concat_tables(tables).append_column("_from", numbers)
-    left, by_partition, by_statistics = _prune(together, bound, schema, spec, snapshots)
+    left, by_partition, by_statistics = prune_entries(together, bound, schema, spec, snapshots)
     keeping: list[int] = sorted(pc.unique(left.column("_from")).to_pylist())
     for n in keeping:
-        _, partition, statistics = _prune(tables[n], bound, schema, spec, snapshots)
+        _, partition, statistics = prune_entries(tables[n], bound, schema, spec, snapshots)
         by_partition, by_statistics = by_partition - partition, by_statistics - statistics
     return keeping, by_partition, by_statistics
 
 
-def _prune(entries: pa.Table, bound: Bound, schema: Schema, spec: PartitionSpec, snapshots: Snapshots) -> tuple[pa.Table, int, int]:
+def prune_entries(entries: pa.Table, bound: Bound, schema: Schema, spec: PartitionSpec, snapshots: Snapshots) -> tuple[pa.Table, int, int]:
     if isinstance(bound, Constant):
         match = {True: WHOLLY, False: 2, None: 4}[bound.value]
         left = entries if match == WHOLLY else entries.slice(0, 0)
@@ -391,7 +392,8 @@ def _prune(entries: pa.Table, bound: Bound, schema: Schema, spec: PartitionSpec,
     return file_pruner(bound, schema, spec, snapshots)(entries)
 
 
-def _refuse_encrypted(metadata: TableMetadata, group: PlannedFiles) -> None:
+def refuse_encrypted(metadata: TableMetadata, group: PlannedFiles) -> None:
+    """Raise Unsupported where a planned file is encrypted."""
     keys = group.table.column("key_metadata")
     if keys.null_count < len(keys):
         file = group.table.filter(keys.is_valid()).column("file_path")[0].as_py()

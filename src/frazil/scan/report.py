@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from frazil.expr.building import scalar
 from frazil.scan.deletes import DeleteIndex
+from frazil.scan.tasks import WHOLLY, PlannedFiles
+from frazil.storage import Storage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +56,30 @@ class PlanReport:
     def as_dict(self) -> dict[str, Any]:
         """Return the counters under Java's dashed names."""
         return {f.name.replace("_", "-"): getattr(self, f.name) for f in fields(self)}
+
+
+@dataclass(frozen=True)
+class PlannedByServer:
+    """Tell that a catalog's server has planned a scan: the server, its id of the plan, the number of requests, and the storage that reads
+    the planned files, by the credentials that came with the plan, if any."""
+
+    server: str
+    plan_id: str | None
+    requests: int
+    storage: Storage = field(repr=False, compare=False)
+
+
+def with_files(report: PlanReport, groups: Sequence[PlannedFiles], by_partition: int, by_statistics: int) -> PlanReport:
+    """Add the counters of the planned data files, and of those that were skipped by partition values and by statistics."""
+    tables = [g.table for g in groups]
+    return replace(
+        report,
+        result_data_files=sum(t.num_rows for t in tables), skipped_data_files=by_partition + by_statistics,
+        skipped_by_partition=by_partition, skipped_by_statistics=by_statistics,
+        total_file_size_in_bytes=sum(pc.sum(t.column("file_size_in_bytes")).as_py() or 0 for t in tables),
+        total_records=sum(pc.sum(t.column("record_count")).as_py() or 0 for t in tables),
+        wholly_matching_files=sum(pc.sum(pc.equal(t.column("_match"), scalar(WHOLLY, pa.uint8()))).as_py() or 0 for t in tables),
+    )  # fmt: skip
 
 
 def with_deletes(report: PlanReport, index: DeleteIndex) -> PlanReport:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from frazil.catalog.planning import ScanPlanner
 from frazil.catalog.reporting import TableReporter
 from frazil.errors import InvalidInput
 from frazil.expr.nodes import AlwaysTrue, And, Predicate
@@ -33,12 +34,14 @@ from frazil.table.shown.rows_text import first_rows
 
 @dataclass(frozen=True)
 class ScannedTable:
-    """Hold the table of a scan: one state of its metadata, its storage, its name for messages, and what takes its metrics reports."""
+    """Hold the table of a scan: one state of its metadata, its storage, its name for messages, what takes its metrics reports, and what
+    plans its scans where the catalog's server is to."""
 
     name: str
     metadata: TableMetadata
     storage: Storage
     reporter: TableReporter | None = field(default=None, repr=False, compare=False)
+    planner: ScanPlanner | None = field(default=None, repr=False, compare=False)
 
     def __repr__(self) -> str:
         return f"ScannedTable({self.name!r}, {self.metadata.location!r})"
@@ -123,7 +126,7 @@ class DataScan:
         selectors = {"snapshot_id": self.snapshot_id, "branch": self.branch, "tag": self.tag, "as_of_ms": self.as_of_ms}
         return RowsReading(
             self.source.metadata, self.source.storage, selectors, None, self.row_filter, self.selected_fields, self.case_sensitive,
-            self.options, self.limit, self.source.reporter,
+            self.options, self.limit, self.source.reporter, self.source.planner,
         )  # fmt: skip
 
     def snapshot(self) -> Snapshot | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from frazil.catalog.planning import planner_of
 from frazil.catalog.reporting import reporter_of
 from frazil.expr.nodes import AlwaysTrue
 from frazil.ops import arguments, metadata_changes
@@ -138,7 +139,8 @@ class Table(CommittingVerbs):
     @property
     def _source(self) -> ScannedTable:
         loaded = self._loaded
-        return ScannedTable(self._name, loaded.metadata, loaded.storage, reporter_of(self._backend, loaded.identifier))
+        reporter, planner = reporter_of(self._backend, loaded.identifier), planner_of(self._backend, loaded)
+        return ScannedTable(self._name, loaded.metadata, loaded.storage, reporter, planner)
 
     def scan(
         self,

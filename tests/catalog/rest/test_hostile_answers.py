@@ -10,6 +10,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,10 +18,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from frazil.catalog import Unknown
+from frazil.catalog.planning import planner_of
 from frazil.catalog.rest import RestCatalog, http
 from frazil.errors import CorruptData, FrazilError, StorageError
+from frazil.ops.reading import RowsReading
 from tests.catalog.conftest import TABLE, set_to, swap
 from tests.catalog.rest.conftest import CONFIG, Server, table_json
+from tests.catalog.rest.test_scan_planning import OFFERED
 
 SECRET, ROUTE = "hunter2-secret", "/v1/namespaces/db/tables/t"
 VIEW_ROUTE = "/v1/namespaces/db/views/t"
@@ -195,8 +199,25 @@ VIEW_ANSWER = {
         "schemas": [{"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}]}],
     },
 }  # fmt: skip
+PLANNED_FILE = {
+    "spec-id": 0, "content": "data", "file-path": "memory://w/1.parquet", "file-format": "parquet", "partition": [], "file-size-in-bytes": 9,
+    "record-count": 3, "split-offsets": [4], "lower-bounds": {"keys": [1], "values": [1]}, "upper-bounds": {"keys": [1], "values": [9]},
+    "null-value-counts": {"keys": [1], "values": [0]}, "value-counts": {"keys": [1], "values": [3]}, "sort-order-id": 0,
+}  # fmt: skip
+PLANNED_DELETE = {**PLANNED_FILE, "content": "equality-deletes", "file-path": "memory://w/d.parquet", "equality-ids": [1]}
+PLAN_ANSWER = {
+    "status": "completed", "plan-id": "p", "plan-tasks": [], "storage-credentials": VENDED, "delete-files": [PLANNED_DELETE],
+    "file-scan-tasks": [{"data-file": PLANNED_FILE, "delete-file-references": [0], "residual-filter": True}],
+}  # fmt: skip
 ENDPOINTS = ["GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials"]
 FULL = {"defaults": {"rest-page-size": "2"}, "overrides": {"header.X-A": "b"}, "endpoints": [], "idempotency-key-lifetime": "PT30M"}
+
+
+def planning(catalog: RestCatalog) -> object:
+    table = catalog.load(TABLE)
+    table = replace(table, config={**table.config, "scan-planning-mode": "server"})
+    plan = RowsReading(table.metadata, table.storage, row_filter="id > 1", planner=planner_of(catalog, table)).plan()
+    return f"{plan!r}{plan.explain()}{list(plan.tasks())}{[t.delete_files for t in plan.tasks()]}{plan.matched_records}"
 
 
 def committing(catalog: RestCatalog) -> object:
@@ -212,6 +233,7 @@ ASKED: dict[str, tuple[str, Any, Callable[[RestCatalog], object]]] = {
     "properties": ("GET /v1/namespaces/db", {"namespace": ["db"], "properties": {"a": "b"}}, lambda c: c.load_namespace_properties(("db",))),
     "credentials": (f"GET {ROUTE}/credentials", {"storage-credentials": VENDED}, lambda c: c.credentials(TABLE, "memory://w/db/t")),
     "view": (f"GET {VIEW_ROUTE}", VIEW_ANSWER, lambda c: c.load_view(TABLE)),
+    "plan": (f"POST {ROUTE}/plan", PLAN_ANSWER, planning),
     "token": ("POST /v1/oauth/tokens", {"access_token": "t", "token_type": "bearer", "expires_in": 60}, lambda c: c.list_namespaces()),
 }  # fmt: skip
 
@@ -234,7 +256,7 @@ def test_a_changed_answer_is_taken_or_told(server: Server, name: str) -> None:
     route, real, ask = ASKED[name]
     all_places = list(places(real))
     for at, (known, body, _) in ASKED.items():
-        server.on(known, (200, body if at != "config" else {**CONFIG, "endpoints": ENDPOINTS if name == "credentials" else None}))
+        server.on(known, (200, body if at != "config" else {**CONFIG, "endpoints": {"credentials": ENDPOINTS, "plan": OFFERED}.get(name)}))
 
     @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(st.sampled_from(all_places), st.one_of(st.sampled_from(HOSTILE), st.just("drop")))

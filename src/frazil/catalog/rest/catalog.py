@@ -28,13 +28,15 @@ from frazil.catalog.base import (
     shown,
 )
 from frazil.catalog.names import full_name
+from frazil.catalog.planning import ScanPlanner
 from frazil.catalog.reporting import Reporting
 from frazil.catalog.reports import MetricsReporter, Report, request_of
 from frazil.catalog.rest.errors import raised
 from frazil.catalog.rest.http import Answer, Client
 from frazil.catalog.rest.namespaces import decoded, named
+from frazil.catalog.rest.planning import ServerPlanner
 from frazil.catalog.rest.routes import Routes, routes
-from frazil.catalog.rest.settings import settings, told_settings
+from frazil.catalog.rest.settings import SCAN_PLANNING, settings, told_settings
 from frazil.catalog.rest.signer import TableSigner, signing_endpoint
 from frazil.catalog.rest.vended import SIGNING, StorageCredential, TableCredentials, holds_secrets, vended
 from frazil.catalog.rest.views import RestViews
@@ -199,21 +201,32 @@ class RestCatalog(RestViews):
             error.advise(f"The catalog's server answered {answer.request_line} so.")
             raise
         storage = self._storage(identifier, metadata.location, body.config or {}, body.storage_credentials or [])
-        config = {**self.properties, **(body.config or {})}
+        config = {**self.properties, SCAN_PLANNING: self.client.settings.planning, **(body.config or {})}
         return LoadedTable(identifier, location or "", metadata, storage, config)
 
-    def _storage(self, identifier: Identifier, location: str, config: Mapping[str, str], given: Sequence[StorageCredential]) -> Storage:
+    def planner(self, table: LoadedTable) -> ScanPlanner | None:
+        """Return what asks the server to plan scans of a table; None where Frazil plans them, out of the manifests."""
+        return None if table.config.get(SCAN_PLANNING, "client").strip().lower() == "client" else ServerPlanner(self, table)
+
+    def storage_of_plan(self, table: LoadedTable, credentials: Sequence[StorageCredential], plan_id: str | None) -> Storage:
+        """Return the storage that reads the files of a server's plan by the credentials that came with it."""
+        from_server = {k: v for k, v in table.config.items() if self.properties.get(k) != v}
+        return self._storage(table.identifier, table.metadata.location, from_server, credentials, plan_id)
+
+    def _storage(
+        self, identifier: Identifier, location: str, config: Mapping[str, str], given: Sequence[StorageCredential],
+        plan_id: str | None = None,
+    ) -> Storage:  # fmt: skip
         credentials = vended(location, config, given)
         properties = {k: v for k, v in {**self.routes.properties, **credentials.properties}.items() if k not in SIGNING}
         own_properties = tuple(sorted(self.properties.items()))
         endpoint = self._signing_endpoint(identifier, {**config, **credentials.properties})
         if endpoint is not None:
-            token = self._token_of(config)
-            signer = TableSigner(self.name, own_properties, identifier, client_of, newest_signing_endpoint, endpoint, token)
+            signer = TableSigner(self.name, own_properties, identifier, client_of, newest_signing_endpoint, endpoint, self.token_of(config))
             return storage_for(location, properties, signer=signer)
         if credentials.expires_ms is None or not holds_secrets(credentials):
             return storage_for(location, properties)
-        renewing = TableCredentials(self.name, own_properties, identifier, location, ask_credentials, credentials)
+        renewing = TableCredentials(self.name, own_properties, identifier, location, ask_credentials, credentials, plan_id)
         return storage_for(location, properties, renewing)
 
     def _signing_endpoint(self, identifier: Identifier, config: Mapping[str, str]) -> str | None:
@@ -228,12 +241,13 @@ class RestCatalog(RestViews):
             return None
         return self._signing_endpoint(identifier, decoded(answer, _Loaded, "table").config or {})
 
-    def credentials(self, identifier: Identifier, location: str) -> Credentials:
-        """Ask for new credentials for a table's files."""
+    def credentials(self, identifier: Identifier, location: str, plan_id: str | None = None) -> Credentials:
+        """Ask for new credentials for a table's files, or for those of a plan."""
         key = check_identifier(identifier)
         path = self.routes.table(key)
         if self.routes.lists("GET namespaces/{}/tables/{}/credentials"):
-            answer = self._table_answer(self.client.request("GET", f"{path}/credentials"), key)
+            query = {"planId": plan_id} if plan_id else None
+            answer = self._table_answer(self.client.request("GET", f"{path}/credentials", query=query), key)
             return vended(location, {}, decoded(answer, _Vended, "credentials").storage_credentials)
         body = decoded(self._table_answer(self.client.request("GET", path, query={"snapshots": "refs"}), key), _Loaded, "table")
         return vended(location, body.config or {}, body.storage_credentials or [])
@@ -332,9 +346,10 @@ class RestCatalog(RestViews):
 
     def _own_token(self, base: LoadedTable | None) -> str | None:
         """Return the token that the server has given for this table alone."""
-        return None if base is None else self._token_of(base.config)
+        return None if base is None else self.token_of(base.config)
 
-    def _token_of(self, config: Mapping[str, str]) -> str | None:
+    def token_of(self, config: Mapping[str, str]) -> str | None:
+        """Return the token that the server has given with a table, if it is one for that table alone."""
         token = config.get("token")
         return token if token != self.properties.get("token") else None
 
@@ -439,6 +454,8 @@ def newest_signing_endpoint(name: str, properties: tuple[tuple[str, str], ...], 
     return _opened(name, properties).newest_signing_endpoint(identifier)
 
 
-def ask_credentials(name: str, properties: tuple[tuple[str, str], ...], identifier: Identifier, location: str) -> Credentials:
+def ask_credentials(
+    name: str, properties: tuple[tuple[str, str], ...], identifier: Identifier, location: str, plan_id: str | None = None
+) -> Credentials:
     """Ask a catalog's server for new credentials, in whatever process they are needed."""
-    return _opened(name, properties).credentials(identifier, location)
+    return _opened(name, properties).credentials(identifier, location, plan_id)

@@ -11,19 +11,17 @@ from frazil.catalog.rest.sigv4 import SIGV4_PROPERTIES, Signing, signing_of
 from frazil.errors import InvalidInput, Unsupported
 from frazil.storage import redact_text
 
+SCAN_PLANNING, POLL_TIMEOUT = "scan-planning-mode", "rest-scan-planning.poll-timeout-ms"
 REST_PROPERTIES = (
     "uri", "prefix", "token", "credential", "oauth2-server-uri", "scope", "audience", "resource", "token-expires-in-ms",
     "token-refresh-enabled", "token-exchange-enabled", "auth.type", "auth.basic.username", "auth.basic.password", "rest.auth.type",
     "rest.auth.basic.username", "rest.auth.basic.password", *SIGV4_PROPERTIES, "rest-page-size", "namespace-separator",
-    "snapshot-loading-mode", "scan-planning-mode", "rest-metrics-reporting-enabled", "rest.client.connection-timeout-ms",
+    "snapshot-loading-mode", SCAN_PLANNING, POLL_TIMEOUT, "rest-metrics-reporting-enabled", "rest.client.connection-timeout-ms",
     "rest.client.socket-timeout-ms", "rest.client.max-retries", "rest.client.proxy.hostname", "rest.client.proxy.port",
     "rest.client.proxy.username", "rest.client.proxy.password", "ssl.cabundle", "ssl.client.cert", "ssl.client.key",
 )  # fmt: skip
 REST_PREFIXES = ("header.",)
 _AUTH_TYPES = {"none": "none", "noop": "none", "basic": "basic", "oauth2": "oauth2"}
-_ONLY = {  # properties of which one value is served: (value, what else it would be)
-    "scan-planning-mode": ("client", "Scans are planned by Frazil, not by the server."),
-}
 
 
 @dataclass(frozen=True)
@@ -71,13 +69,14 @@ class Settings:
     reports_metrics: bool = True
     proxy: Proxy | None = None
     """None: the proxy that the environment names, if any."""
+    planning: str = "client"
+    """Who plans scans of tables of which the server tells nothing else: "client" or "server"."""
+    poll_timeout: float = 300.0
+    """How long to wait for a plan that the server has not finished."""
 
 
 def settings(properties: Mapping[str, str]) -> Settings:
     """Read the settings. Raises InvalidInput for an invalid value, Unsupported for one that is not served."""
-    for key, (served, why) in _ONLY.items():
-        if (value := properties.get(key)) is not None and value.strip().lower() != served:
-            raise Unsupported(f"Catalog property {key} is {value!r}, but only {served} is served. {why}", hint="Leave it out.")
     uri = properties["uri"].strip().rstrip("/")
     parts = urlsplit(uri)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
@@ -97,13 +96,14 @@ def settings(properties: Mapping[str, str]) -> Settings:
         _number(properties, "rest.client.socket-timeout-ms", 60_000) / 1000,
         int(_number(properties, "rest.client.max-retries", 5, least=0, most=100)),
         properties.get("ssl.cabundle"), properties.get("ssl.client.cert"), client_key, signing_of(properties),
-        _loading_mode(properties), flag(properties, "rest-metrics-reporting-enabled", default=True), _proxy(properties),
+        _one_of(properties, "snapshot-loading-mode", "all", "refs"), flag(properties, "rest-metrics-reporting-enabled", default=True),
+        _proxy(properties), _one_of(properties, SCAN_PLANNING, "client", "server"), _number(properties, POLL_TIMEOUT, 300_000) / 1000,
     )  # fmt: skip
 
 
 def told_settings(own: Mapping[str, str], merged: Mapping[str, str]) -> Settings:
     """Read the settings again after the server has told its configuration (`/v1/config`): headers, authentication and time limits may be
-    the server's; files of certificates, proxies, signing and what Frazil serves in one way only are one's `own`.
+    the server's; files of certificates, proxies and signing are one's `own`.
 
     Raises as `settings` does.
     """
@@ -122,7 +122,7 @@ def told_settings(own: Mapping[str, str], merged: Mapping[str, str]) -> Settings
 
 def _is_own(key: str) -> bool:
     """Tell whether a property counts only as it is configured here, whatever the server tells."""
-    return key in _ONLY or key in SIGV4_PROPERTIES or key.startswith(("ssl.", "client.", "rest.client.proxy."))
+    return key in SIGV4_PROPERTIES or key.startswith(("ssl.", "client.", "rest.client.proxy."))
 
 
 def _headers(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
@@ -139,10 +139,10 @@ def _headers(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple(pair for pair in found.values() if pair[1])
 
 
-def _loading_mode(properties: Mapping[str, str]) -> str:
-    mode = properties.get("snapshot-loading-mode", "all").strip().lower()
-    if mode not in ("all", "refs"):
-        raise InvalidInput(f"Catalog property snapshot-loading-mode must be all or refs, not {mode!r}.")
+def _one_of(properties: Mapping[str, str], key: str, default: str, other: str) -> str:
+    mode = properties.get(key, default).strip().lower()
+    if mode not in (default, other):
+        raise InvalidInput(f"Catalog property {key} must be {default} or {other}, not {mode!r}.")
     return mode
 
 

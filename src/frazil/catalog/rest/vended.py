@@ -18,7 +18,7 @@ STORES = ("s3.", "gcs.", "adls.", "client.")
 _EXPIRY = ("s3.session-token-expires-at-ms", "adls.sas-token-expires-at-ms", "gcs.oauth2.token-expires-at")
 _SECRETS = ("s3.access-key-id", "s3.secret-access-key", "s3.session-token", "adls.sas-token", "gcs.oauth2.token")
 SIGNING = ("s3.remote-signing-enabled", "s3.signer.uri", "s3.signer.endpoint", "signer.uri", "signer.endpoint")
-Ask = Callable[[str, tuple[tuple[str, str], ...], Identifier, str], Credentials]
+Ask = Callable[[str, tuple[tuple[str, str], ...], Identifier, str, str | None], Credentials]
 
 
 class StorageCredential(msgspec.Struct):
@@ -72,8 +72,10 @@ class TableCredentials:
     location: str
     ask: Ask = field(repr=False)
     first: Credentials | None = field(default=None, repr=False, compare=False)
+    plan_id: str | None = None
+    """The server's id of the plan with which the credentials came; None: they came with the table."""
 
     def __call__(self) -> Credentials:
         if self.first is not None and (self.first.expires_ms is None or self.first.expires_ms - time.time() * 1000 > EARLY_MS):
             return self.first
-        return self.ask(self.catalog, self.properties, self.identifier, self.location)
+        return self.ask(self.catalog, self.properties, self.identifier, self.location, self.plan_id)

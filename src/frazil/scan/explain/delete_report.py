@@ -21,7 +21,7 @@ EXPLAINED = pa.schema(
         pa.field("partition", pa.string(), False),
         pa.field("equality_columns", pa.list_(pa.string())),
         pa.field("referenced_data_file", pa.string()),
-        pa.field("sequence_number", pa.int64(), False),
+        pa.field("sequence_number", pa.int64()),
         pa.field("record_count", pa.int64(), False),
         pa.field("size_in_bytes", pa.int64(), False),
         pa.field("data_files", pa.int64(), False),
@@ -75,7 +75,7 @@ class ExplainedDelete:
     of an unpartitioned spec). `equality_columns`: the columns that an equality delete compares. `record_count`: deleted positions or keys.
     `size_in_bytes`: for a deletion vector the size of its blob. `data_files`: to how many data files it applies (at most, unless `exact`);
     0: it was dropped for `reason`. `oldest_data_sequence_number`: the least one of the data files in reach by path or partition; None:
-    there is none.
+    there is none, or a catalog's server has planned the scan, which tells no sequence numbers.
     """
 
     file_path: str
@@ -85,7 +85,7 @@ class ExplainedDelete:
     partition: str
     equality_columns: tuple[str, ...] | None
     referenced_data_file: str | None
-    sequence_number: int
+    sequence_number: int | None
     record_count: int
     size_in_bytes: int
     data_files: int
@@ -112,7 +112,8 @@ class ExplainedDelete:
         places = {"file": f"of {self.referenced_data_file}", "table": "everywhere"}
         place = places.get(self.scope) or f"in {self.partition or 'no partition'}"
         rows = _counted(self.record_count, "row")
-        return f"{kind} {place}, {rows}, sequence number {self.sequence_number}: {self.why} ({self.file_path})"
+        number = "" if self.sequence_number is None else f", sequence number {self.sequence_number}"
+        return f"{kind} {place}, {rows}{number}: {self.why} ({self.file_path})"
 
     @property
     def _compared(self) -> str:

@@ -50,6 +50,7 @@ class DataFiles:
 def read_deletes_explained(metadata: TableMetadata, index: DeleteIndex, data: DataFiles, row: int | None = None) -> ExplainedDeletes:
     """Explain every delete file of the index for all data files, or for the one numbered `row`."""
     bounds = bounds_of(index.entries)
+    assert index.reach is not None
     if row is None:
         counts = index.exact_file_counts(MOST_PAIRS)
         exact, held = counts is not None, data
@@ -59,6 +60,16 @@ def read_deletes_explained(metadata: TableMetadata, index: DeleteIndex, data: Da
         counts = np.bincount(index.numbers_of(row), minlength=len(index.entries))
     reasons, oldest = _reasons(index, bounds, held, counts)
     return _explained(metadata, index.entries, index.reach.delete_scopes, bounds, counts, reasons, oldest, exact)
+
+
+def told_deletes_explained(metadata: TableMetadata, index: DeleteIndex, row: int | None = None) -> ExplainedDeletes:
+    """Explain the delete files that a catalog's server has planned, for all data files or for the one numbered `row`: those that apply, as
+    it names no others."""
+    entries = index.entries
+    counts = index.file_counts if row is None else np.bincount(index.numbers_of(row), minlength=len(entries))
+    nobody, applies = np.full(len(entries), _NOBODY), np.full(len(entries), -1, np.int64)
+    found = _explained(metadata, entries, scopes_of_deletes(entries), bounds_of(entries), counts, applies, nobody, True)
+    return ExplainedDeletes(found.to_arrow().filter(pa.array(counts > 0)), True)
 
 
 def unread_deletes_explained(metadata: TableMetadata, entries: DeleteEntries, reason: Reason) -> ExplainedDeletes:
@@ -77,6 +88,7 @@ def data_files(groups: Sequence[PlannedFiles], index: DeleteIndex) -> DataFiles:
     """Collect the planned files in the numbering of their index."""
     paths = normalised(pa.concat_arrays([column_of(g.table, "file_path") for g in groups]))
     reach, entries = index.reach, index.entries
+    assert reach is not None
     named = bounds_of(entries).single.filter(pa.array(entries.is_vector))
     rows = pc.index_in(named, value_set=paths)
     positions = pc.fill_null(rows, -1).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -102,6 +114,7 @@ def _reasons(index: DeleteIndex, bounds: PathBounds, data: DataFiles, counts: Nu
     """Return for each delete file why it applies to no data file (number of the reason, -1: it applies), and the least sequence number of
     the data files in reach by path or partition (`_NOBODY`: there are none)."""
     entries, reach = index.entries, index.reach
+    assert reach is not None
     positions = pc.fill_null(pc.index_in(bounds.single, value_set=data.paths), -1).to_numpy(zero_copy_only=False).astype(np.int64)
     named = bounds.single.is_valid().to_numpy(zero_copy_only=False)
 
@@ -154,7 +167,7 @@ def _explained(
             "partition": _partitions(metadata, entries, scopes),
             "equality_columns": _columns(metadata, entries),
             "referenced_data_file": pc.coalesce(entries.strings("referenced_data_file"), bounds.single),
-            "sequence_number": entries.numbers("sequence_number"),
+            "sequence_number": pa.concat_arrays([column_of(t, "sequence_number") for _, t in entries.groups]),
             "record_count": entries.numbers("record_count"),
             "size_in_bytes": entries.sizes,
             "data_files": counts.astype(np.int64),

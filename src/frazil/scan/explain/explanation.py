@@ -14,8 +14,15 @@ from functools import cached_property
 from frazil.errors import InvalidInput
 from frazil.scan.deletes import DeleteEntries, DeleteIndex
 from frazil.scan.explain.delete_report import EXPLAINED, ExplainedDeletes, Reason
-from frazil.scan.explain.explain_deletes import DataFiles, data_files, read_deletes_explained, row_of, unread_deletes_explained
-from frazil.scan.report import PlanReport, size_text
+from frazil.scan.explain.explain_deletes import (
+    DataFiles,
+    data_files,
+    read_deletes_explained,
+    row_of,
+    told_deletes_explained,
+    unread_deletes_explained,
+)
+from frazil.scan.report import PlannedByServer, PlanReport, size_text
 from frazil.scan.tasks import PlannedFiles
 from frazil.spec.metadata import TableMetadata
 
@@ -33,6 +40,7 @@ class Explanation:
     _metadata: TableMetadata = field(repr=False)
     _groups: tuple[PlannedFiles, ...] = field(repr=False)
     _idle: Callable[[], Iterable[tuple[Reason, DeleteEntries]]] = field(repr=False)
+    _by_server: PlannedByServer | None = field(default=None, repr=False)
 
     @cached_property
     def deletes(self) -> ExplainedDeletes:
@@ -56,6 +64,8 @@ class Explanation:
             raise InvalidInput(f"The scan of {self.report.table} does not read {file_path}.", hint=hint, file=file_path)
         if self._index is None:
             return self._with_idle(_nothing())
+        if self._index.reach is None:
+            return told_deletes_explained(self._metadata, self._index, row)
         return self._with_idle(read_deletes_explained(self._metadata, self._index, self._data, row))
 
     @cached_property
@@ -63,35 +73,45 @@ class Explanation:
         report = self.report
         if report.snapshot_id is None:
             return (f"Scan of {report.table}: no snapshot, no rows",)
-        files = report.result_data_files + report.skipped_data_files
+        files, them = report.result_data_files + report.skipped_data_files, "it" if self._by_server else "them"
         lines = [
             f"Scan of {report.table}, snapshot {report.snapshot_id}",
             f"  filter: {report.filter}",
-            f"  manifests: {report.scanned_data_manifests} of {report.total_data_manifests} read, "
-            f"{report.skipped_data_manifests} skipped by partition summaries",
-            f"  files: {report.result_data_files} of {files} in them kept; skipped {report.skipped_by_partition} by partition values, "
+            f"  {self._where()}",
+            f"  files: {report.result_data_files} of {files} in {them} kept; skipped {report.skipped_by_partition} by partition values, "
             f"{report.skipped_by_statistics} by counts and bounds",
             f"  of the kept files {report.wholly_matching_files} match wholly (none of their rows is tested)",
             f"  to read: {report.total_records} rows, {size_text(report.total_file_size_in_bytes)}",
         ]
-        if report.total_delete_manifests:
+        if report.total_delete_manifests or (self._by_server and self._index is not None):
             lines.extend(self._delete_lines())
         return (*lines, f"  planned in {report.total_planning_duration / 1e6:.1f} ms")
+
+    def _where(self) -> str:
+        """Say where the files were found: in manifests, or in the plan of a catalog's server."""
+        report, told = self.report, self._by_server
+        if told is None:
+            skipped = f"{report.skipped_data_manifests} skipped by partition summaries"
+            return f"manifests: {report.scanned_data_manifests} of {report.total_data_manifests} read, {skipped}"
+        plan = f"plan {told.plan_id}, " if told.plan_id else ""
+        return f"planned by the catalog's server {told.server}: {plan}{told.requests} request{'' if told.requests == 1 else 's'}"
 
     def _delete_lines(self) -> list[str]:
         report, found = self.report, self._compared
         manifests = f"{report.scanned_delete_manifests} of {report.total_delete_manifests} read, {report.skipped_delete_manifests} skipped"
-        lines = [f"  delete manifests: {manifests}"]
+        lines = [] if self._by_server else [f"  delete manifests: {manifests}"]
         if found:
             of_rows = f"{report.positional_delete_files} of positions, {report.equality_delete_files} of equality"
             kinds = f"{of_rows}, {report.dvs} deletion vectors"
             applied, dropped = found.applied, found.dropped
-            about = "" if found.exact else "at most "
+            about, them = "" if found.exact else "at most ", "it" if self._by_server else "them"
             lines.append(
-                f"  delete files: {len(found)} in them ({kinds}); {about}{len(applied)} apply to {report.data_files_with_deletes} files"
+                f"  delete files: {len(found)} in {them} ({kinds}); {about}{len(applied)} apply to {report.data_files_with_deletes} files"
             )
             lines.extend(f"    {line}" for line in applied.lines(_FEW))
             ruled_out = f"; bounds and counts ruled out {report.delete_pairs_ruled_out} pairs of data file and delete file"
+            if self._by_server:  # it names no others
+                return lines
             lines.append(f"  not applied: {len(dropped)} delete files{ruled_out if report.delete_pairs_ruled_out else ''}")
             lines.extend(f"    {line}" for line in dropped.lines(_FEW))
         return lines
@@ -99,6 +119,8 @@ class Explanation:
     @cached_property
     def _compared(self) -> ExplainedDeletes:
         """Explain the delete files that planning compared with data files."""
+        if self._index is not None and self._index.reach is None:
+            return told_deletes_explained(self._metadata, self._index)
         return _nothing() if self._index is None else read_deletes_explained(self._metadata, self._index, self._data)
 
     def _with_idle(self, found: ExplainedDeletes) -> ExplainedDeletes:

@@ -80,7 +80,8 @@ def kinds(planned: PlannedFiles) -> Numbers:
         return np.where(numbers < 0, NONE, -1).astype(np.int64)
     has_deletes = numbers >= 0
     equality = has_deletes & (index.equality_counts[numbers] > 0)
-    by_file = np.where(equality, EQUALITY, np.where(has_deletes, POSITIONS, NONE))
+    kind = -1 if index.reach is None else EQUALITY  # without sequence numbers, one anti join cannot tell which files a delete applies to
+    by_file = np.where(equality, kind, np.where(has_deletes, POSITIONS, NONE))
     chunks = np.where(has_deletes, most_chunks(planned), 0)
     return np.where(np.cumsum(chunks) * has_deletes > CHUNKS, -1, by_file).astype(np.int64)
 
@@ -114,11 +115,13 @@ class ScanDeletes:
     @property
     def facts(self) -> dict[str, tuple[pa.Array, i.IcebergType]]:
         """Return the facts of files that rows need beside them (`lookup.with_facts`): sequence number and scope, by column name."""
-        facts = {}
+        facts, reach = {}, self.index.reach
+        if reach is None:
+            return {}
         if any(r.sequences is not None for r in self.relations):
-            facts[SEQUENCE] = self.index.reach.data_sequences[self.delete_numbers]
+            facts[SEQUENCE] = reach.data_sequences[self.delete_numbers]
         if any(r.scopes is not None for r in self.relations):
-            facts[SCOPE] = self.index.reach.data_scopes[self.delete_numbers]
+            facts[SCOPE] = reach.data_scopes[self.delete_numbers]
         return {name: (pa.array(numbers), i.LongType()) for name, numbers in facts.items()}
 
     @property

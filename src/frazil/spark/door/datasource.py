@@ -180,7 +180,7 @@ class SourceReader(DataSourceReader):
             raise InvalidInput(
                 f"The columns of {target.name} are not those that were asked for.", hint="They may have changed meanwhile; load it again."
             )
-        self._context = ReadContext.of(plan, plan.schema, target.loaded.storage)
+        self._context = ReadContext.of(plan, plan.schema, plan.reads_by(target.loaded.storage))
         packed = combine_for(plan.tasks(), plan.options.split, 8)
         self._groups = [TaskGroup(cloudpickle.dumps(c.tasks)) for c in packed] or [TaskGroup(cloudpickle.dumps(()))]
 

@@ -214,7 +214,7 @@ class SparkEngine:
         is_logged = reading.appends is None and reading.limit is None
         with sensitivity(spark, case_sensitive):  # Spark looks the filter's names up
             frame = native_read.read(
-                spark, plan, projection=reading.projection(), storage=reading.storage, where=where, limit=reading.limit,
+                spark, plan, projection=reading.projection(), storage=plan.reads_by(reading.storage), where=where, limit=reading.limit,
                 on_run=partial(log_plan, plan) if is_logged else None,
             )  # fmt: skip
             if case_sensitive is not None:

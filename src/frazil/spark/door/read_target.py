@@ -13,6 +13,7 @@ import pyarrow as pa
 from frazil.catalog import CatalogBackend, LoadedTable, first_found, load_backend, meanings
 from frazil.catalog.configuration import store_properties
 from frazil.catalog.path import load_location
+from frazil.catalog.planning import planner_of
 from frazil.catalog.reporting import reporter_of
 from frazil.errors import InvalidInput, NoSuchTableError, Unsupported
 from frazil.ops.reading import RowsReading
@@ -72,8 +73,10 @@ class ReadTarget:
         """Return the reading of the table's rows: of one snapshot, or those appended between two."""
         loaded, request = self.loaded, self.request
         appends = None if request.start is None else (request.start, request.end)
-        reporter = reporter_of(self.backend, loaded.identifier)
-        return RowsReading(loaded.metadata, loaded.storage, self.selectors, appends, options=request.split, reporter=reporter)
+        reporter, planner = reporter_of(self.backend, loaded.identifier), planner_of(self.backend, loaded)
+        return RowsReading(
+            loaded.metadata, loaded.storage, self.selectors, appends, options=request.split, reporter=reporter, planner=planner
+        )
 
     def changes(self) -> ChangesReading:
         """Return the reading of the changelog: the rows that the chosen snapshots inserted and deleted."""
