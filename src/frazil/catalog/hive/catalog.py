@@ -1,4 +1,5 @@
-"""Keep tables and views in a Hive Metastore, in the layout of Java's HiveCatalog: the parameter metadata_location of each points to its metadata.
+"""Keep tables and views in a Hive Metastore, in the layout of Java's HiveCatalog: the parameter metadata_location of each points to its
+metadata.
 
 `HiveCatalog` names and finds tables, `views` does so for views; `pointers` moves their pointers.
 """

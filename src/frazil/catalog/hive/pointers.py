@@ -164,7 +164,7 @@ class Pointers:
             yield None
 
     def _altered(self, stored: HiveTable, new: HiveTable, change: PointerChange, lock: TableLock | None) -> bool:
-        """Change a stored object, and tell whether its pointer has moved. An answer with an error is judged by where the pointer is then."""
+        """Change a stored object, and tell whether its pointer has moved. An answer with an error is judged by where the pointer is."""
         names = (str(stored.dbName), str(stored.tableName))
         try:
             self._alter(names, new, change.expected, lock)
