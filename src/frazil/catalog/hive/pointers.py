@@ -36,7 +36,7 @@ _NO_SUCH_LOCATION = "none: asked by Frazil to see whether this server checks exp
 
 @dataclass(frozen=True)
 class PointerChange:
-    """Describe how a table or view changes: from the metadata file `expected` to `location`, or, when it is renamed, neither.
+    """Describe how a table or view changes: from the metadata file `expected` to `location`. Both are the same where it is renamed.
 
     `is_own`: tells whether a stored object is of the same kind; `applied`: returns it with the new state; `went_by`: tells, by the metadata
     file that is current now, whether the new state was current for a moment, and raises Unclear where that cannot be told.
