@@ -14,6 +14,7 @@ import pytest
 
 from frazil.catalog import CatalogBackend, Committed, LoadedTable, Outcome, load_backend
 from frazil.catalog.base import Swap
+from frazil.catalog.hive import HiveCatalog
 from frazil.catalog.rest import RestCatalog
 from frazil.commit.apply import apply_updates
 from frazil.commit.new_table import creation_updates
@@ -116,7 +117,7 @@ def emptied(backend: CatalogBackend, namespace: tuple[str, ...]) -> None:
         return
     for table in backend.list_tables(namespace):
         backend.drop_table(table)
-    if isinstance(backend, RestCatalog):
+    if isinstance(backend, RestCatalog | HiveCatalog):
         for view in backend.list_views(namespace):
             backend.drop_view(view)
     place = backend.load_namespace_properties(namespace)["location"]

@@ -62,7 +62,7 @@ java)
             -Dartifact=org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0 -DoutputDirectory="$dir/jars" >&2
     fi
     ;;
-pyiceberg) packages pyiceberg "pyiceberg[pyarrow,sql-sqlite,pyiceberg-core]==0.12.0" pyarrow==26.0.1 numpy pandas ;;
+pyiceberg) packages pyiceberg "pyiceberg[pyarrow,sql-sqlite,pyiceberg-core]==0.12.0" pyarrow==26.0.1 numpy pandas thrift==0.25.0 ;;
 spark41) spark spark41 4.1.0 ;;
 spark42) spark spark42 4.2.0 ;;
 sparknext) # the newest that pip finds, pre-releases too

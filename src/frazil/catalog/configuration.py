@@ -2,7 +2,8 @@
 
 For each property the first of these sources counts: keyword arguments; `spark.sql.catalog.<name>.*` of the Spark session; the environment,
 FRAZIL_CATALOG__<NAME>__<KEY> before PYICEBERG_CATALOG__… (`__` stands for a dot, `_` for a dash); .frazil.yaml before .pyiceberg.yaml. Each
-file is looked for in FRAZIL_HOME or PYICEBERG_HOME, the home directory and the current directory; the first one found is used.
+file is looked for in FRAZIL_HOME or PYICEBERG_HOME, the home directory and the current directory; the first one found is used. A catalog of
+type hive then takes what `spark.hadoop.*` of the session and hive-site.xml say of its metastore.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from frazil.catalog.hive import is_hive, metastore_sources
 from frazil.catalog.served import canonical
 from frazil.catalog.yaml_files import catalogs_of, settings_of
 from frazil.errors import InvalidInput
@@ -22,7 +24,6 @@ from frazil.storage.locations import scheme_of
 
 DEFAULT_CATALOG = "default"
 SPARK_PREFIX = "spark.sql.catalog."
-METASTORES = "spark.hadoop.hive.metastore.uris"
 _ENVIRONMENTS = ("FRAZIL", "PYICEBERG")
 _SPARK_CLASSES = ("org.apache.iceberg.spark.", "frazil")
 _ICEBERG_KEYS = {"type", "uri", "warehouse", "catalog-impl"}
@@ -65,11 +66,18 @@ def configuration(
     properties: dict[str, str] = {}
     sources: dict[str, str] = {}
     looked_in: list[str] = []
-    for source, values in _sources(name, given or {}, spark_conf, env):
+
+    def add(source: str, values: Mapping[str, Any]) -> None:
         looked_in.append(source)
         for key, value in ((canonical(k), v) for k, v in values.items()):
             if key not in properties:
                 properties[key], sources[key] = _text(key, value, source), source
+
+    for source, values in _sources(name, given or {}, spark_conf, env):
+        add(source, values)
+    if is_hive(properties):
+        for source, values in metastore_sources(properties, spark_conf, env):
+            add(source, values)
     return Configuration(name, properties, sources, tuple(looked_in))
 
 
@@ -129,8 +137,6 @@ def _default_name(env: Mapping[str, str]) -> str:
 def _of_spark(name: str, spark_conf: Mapping[str, str]) -> dict[str, str]:
     prefix = f"{SPARK_PREFIX}{name}."
     found = {k[len(prefix) :]: v for k, v in spark_conf.items() if k.startswith(prefix)}
-    if found.get("type") == "hive" and METASTORES in spark_conf:  # what Java's HiveCatalog takes of Hadoop's configuration
-        found.setdefault("uri", spark_conf[METASTORES])
     return {**of_session(spark_conf), **found}
 
 

@@ -67,7 +67,7 @@ def views_of(backend: Any) -> ViewBackend:
     """Return a catalog's back end as one that keeps views. Raises Unsupported where it keeps none."""
     if not hasattr(backend, "load_view"):
         text = f"Catalog {backend.name!r} ({type(backend).__name__}) keeps no views."
-        raise Unsupported(text, hint="Catalogs of type sql, memory and rest keep views.")
+        raise Unsupported(text, hint="Catalogs of type sql, memory, hive and rest keep views.")
     return cast(ViewBackend, backend)
 
 

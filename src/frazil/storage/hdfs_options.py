@@ -12,6 +12,7 @@ import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from frazil.errors import InvalidInput, Unsupported
 
@@ -136,30 +137,42 @@ def _umask(config: Mapping[str, str]) -> int:
     return int(text, 8)
 
 
+def hadoop_folder(environ: Mapping[str, str]) -> str | None:
+    """Return the folder of Hadoop's configuration: HADOOP_CONF_DIR, else etc/hadoop in HADOOP_HOME; None: neither is set."""
+    home = environ.get("HADOOP_HOME")
+    return environ.get("HADOOP_CONF_DIR") or (os.path.join(home, "etc", "hadoop") if home else None)
+
+
 def of_files() -> dict[str, str]:
     """Return the properties `hadoop.<key>` that core-site.xml and hdfs-site.xml of this process's environment hold."""
-    folder = os.environ.get("HADOOP_CONF_DIR")
-    if not folder and (home := os.environ.get("HADOOP_HOME")):
-        folder = os.path.join(home, "etc", "hadoop")
+    folder = hadoop_folder(os.environ)
     found: dict[str, str] = {}
     for name in ("core-site.xml", "hdfs-site.xml") if folder else ():
-        path = os.path.join(folder or "", name)
-        try:
-            state = os.stat(path)
-        except OSError:
-            continue
-        found.update(_of_file(path, state.st_mtime_ns, state.st_size))
+        values = site_values(os.path.join(folder or "", name))
+        found.update((_HADOOP + key, value) for key, value in values.items() if is_hadoop_key(key))
     return found
 
 
+def site_values(path: str) -> Mapping[str, str]:
+    """Return the keys and values of a file of Hadoop's configuration, none where there is no file. It is read again when it has changed.
+
+    Raises InvalidInput for a file that cannot be read.
+    """
+    try:
+        state = os.stat(path)
+    except OSError:
+        return {}
+    return _of_file(path, state.st_mtime_ns, state.st_size)
+
+
 @functools.lru_cache(maxsize=16)
-def _of_file(path: str, modified_ns: int, size: int) -> dict[str, str]:
+def _of_file(path: str, modified_ns: int, size: int) -> Mapping[str, str]:
     try:
         root = ElementTree.parse(path).getroot()
     except (OSError, ElementTree.ParseError) as error:
         raise InvalidInput(f"Hadoop's configuration {path} cannot be read: {error}.", file=path) from error
     values = ((p.findtext("name", "").strip(), p.findtext("value", "").strip()) for p in root.iter("property"))
-    return {_HADOOP + key: value for key, value in values if is_hadoop_key(key)}
+    return MappingProxyType(dict(values))
 
 
 def of_session(spark_conf: Mapping[str, str]) -> dict[str, str]:

@@ -33,6 +33,28 @@ print("ANSWER" + json.dumps({
 }))
 """
 
+JAVA_VIEWS = """
+import json, sys
+uri, db, warehouse = sys.argv[-3:]
+for key, value in (("", "org.apache.iceberg.spark.SparkCatalog"), (".type", "hive"), (".uri", uri), (".warehouse", warehouse), (".cache-enabled", "false")):
+    spark.conf.set("spark.sql.catalog.h" + key, value)
+seen = sorted(list(r) for r in spark.table(f"h.{db}.v").collect())
+refused = []
+for statement in (f"CREATE TABLE h.{db}.v (id int) USING iceberg", f"CREATE VIEW h.{db}.t AS SELECT 1 AS id", f"ALTER VIEW h.{db}.v RENAME TO h.{db}.t"):
+    try:
+        spark.sql(statement)
+    except Exception as error:
+        refused.append(type(error).__name__)
+spark.sql(f"CREATE VIEW h.{db}.made_by_java (word COMMENT 'a word', n) TBLPROPERTIES ('team'='ours') AS SELECT s, count(*) FROM h.{db}.t GROUP BY s")
+spark.sql(f"USE h.{db}")
+spark.sql("CREATE OR REPLACE VIEW v AS SELECT id, s FROM t WHERE id > 1")
+spark.sql("ALTER VIEW x RENAME TO y")
+spark.sql("DROP VIEW gone")
+print("ANSWER" + json.dumps({
+    "seen": seen, "refused": len(refused), "views": sorted(r[1] for r in spark.sql(f"SHOW VIEWS IN h.{db}").collect()),
+}))
+"""
+
 OF_ONE_COMMIT = {
     "metadata_location", "previous_metadata_location", "uuid", "transient_lastDdlTime", "current-schema", "current-snapshot-id",
     "current-snapshot-timestamp-ms", "current-snapshot-summary", "totalSize", "default-partition-spec",
@@ -77,3 +99,33 @@ def test_java_and_we_take_turns_and_store_tables_alike(uri: str, db: str, tmp_pa
     assert unlike.keys() <= {"owner", "DO_NOT_UPDATE_STATS"}, unlike  # Spark's user; what only the creating call was told
     assert json.loads(mine["default-partition-spec"])["fields"] == json.loads(other["default-partition-spec"])["fields"]
     catalog.close()
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("uri", SERVERS)
+def test_java_and_we_take_turns_on_views_and_store_them_alike(uri: str, db: str, tmp_path: Any, java_check: Any) -> None:
+    with frazil.load_catalog("h", type="hive", uri=uri, warehouse=str(tmp_path / "warehouse")) as catalog:
+        catalog.create_namespace(db)
+        catalog.create_table(f"{db}.t", "id bigint, s string").append([{"id": 1, "s": "us"}, {"id": 2, "s": "us"}])
+        for name in ("v", "x", "gone"):
+            catalog.create_view(f"{db}.{name}", "id bigint, s string", sql="SELECT id, s FROM t")
+        java = answer(java_check.run(JAVA_VIEWS, uri, db, tmp_path / "warehouse"))
+        assert java == {"seen": [[1, "us"], [2, "us"]], "refused": 3, "views": ["made_by_java", "v", "y"]}
+        assert catalog.list_views(db) == [(db, "made_by_java"), (db, "v"), (db, "y")] and catalog.list_tables(db) == [(db, "t")]
+        view = catalog.load_view(f"{db}.v")
+        assert [v.version_id for v in view.versions] == [1, 2] and "WHERE id > 1" in view.sql_for("spark").sql
+        assert catalog.replace_view(f"{db}.v", sql="SELECT id, s FROM t").current_version().version_id in (1, 3)
+        theirs = catalog.load_view(f"{db}.made_by_java")
+        assert theirs.schema().column_names == ["word", "n"] and theirs.properties["team"] == "ours"
+        query = theirs.sql_for("spark").sql
+        catalog.create_view(f"{db}.made_by_us", theirs.schema(), theirs.current_version(), properties=theirs.properties)
+        by_java, by_us = stored(catalog, db, "made_by_java"), stored(catalog, db, "made_by_us")
+        assert by_java.sd is not None and by_us.sd is not None and by_java.tableType == by_us.tableType == "VIRTUAL_VIEW"
+        assert by_java.viewOriginalText == by_us.viewOriginalText == query == by_us.viewExpandedText == by_java.viewExpandedText
+        assert by_java.sd.cols == by_us.sd.cols and by_java.sd.inputFormat == by_us.sd.inputFormat and by_java.sd.serdeInfo == by_us.sd.serdeInfo
+        mine, other = by_us.parameters or {}, by_java.parameters or {}
+        own = {"metadata_location", "uuid", "transient_lastDdlTime"}
+        assert own <= mine.keys() & other.keys()
+        assert {k: v for k, v in mine.items() if k not in own} == {k: v for k, v in other.items() if k not in own}
+        catalog.drop_view(f"{db}.made_by_java")
+        assert catalog.list_views(db) == [(db, "made_by_us"), (db, "v"), (db, "y")]

@@ -69,6 +69,7 @@ CREATE_DATABASE = MetastoreCall("create_database", (_DATABASE,), None, (_THERE, 
 DROP_DATABASE = MetastoreCall("drop_database", (TEXT, BOOL, BOOL), None, (_GONE, _OPERATION, _META), changes=True)
 ALTER_DATABASE = MetastoreCall("alter_database", (TEXT, _DATABASE), None, (_META, _GONE), changes=True)
 GET_TABLE_NAMES = MetastoreCall("get_all_tables", (TEXT,), _TEXTS, (_META,))
+GET_NAMES_BY_TYPE = MetastoreCall("get_tables_by_type", (TEXT, TEXT, TEXT), _TEXTS, (_META,))
 GET_TABLE = MetastoreCall("get_table_req", (struct_of(GetTableRequest),), struct_of(GetTableResult), (_META, _GONE))
 GET_TABLES = MetastoreCall(
     "get_table_objects_by_name_req", (struct_of(GetTablesRequest),), struct_of(GetTablesResult), (_META, _OPERATION, "UnknownDBException")

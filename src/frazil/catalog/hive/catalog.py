@@ -1,6 +1,7 @@
-"""Keep tables in a Hive Metastore, in the layout of Java's HiveCatalog: the parameter metadata_location of a table points to its metadata.
+"""Keep tables and views in a Hive Metastore, in the layout of Java's HiveCatalog: the parameter metadata_location of each points to its
+metadata.
 
-`HiveCatalog` names and finds tables; `pointers` moves their pointers.
+`HiveCatalog` names and finds tables, `views` does so for views; `pointers` moves their pointers.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ from frazil.catalog.base import (
 )
 from frazil.catalog.hive import calls
 from frazil.catalog.hive.client import HiveClient, MetastoreError
-from frazil.catalog.hive.namespaces import HiveNamespaces
-from frazil.catalog.hive.pointers import Pointers
+from frazil.catalog.hive.pointers import Pointers, table_change
 from frazil.catalog.hive.settings import settings
-from frazil.catalog.hive.structs import ClientCapabilities, GetTablesRequest, HiveTable
-from frazil.catalog.hive.table_object import LOCATION, is_iceberg
+from frazil.catalog.hive.structs import HiveTable
+from frazil.catalog.hive.table_object import LOCATION, is_iceberg, new_table
+from frazil.catalog.hive.view_object import described, is_iceberg_view
+from frazil.catalog.hive.views import HiveViews
 from frazil.catalog.names import full_name
 from frazil.catalog.pointer import create_pointed, load_pointed, swap_pointed
 from frazil.catalog.reporting import Reporting
@@ -40,11 +42,9 @@ from frazil.spec.updates import Requirement, Update
 from frazil.storage import Storage, absolute, storage_for
 from frazil.storage.locations import join
 
-_BATCH = 200  # tables that are listed with one call
 
-
-class HiveCatalog(HiveNamespaces):
-    """Keep tables in a Hive Metastore (2.3, 3.1, 4.0). Properties: `uri` holds its addresses, `warehouse` is the directory of new
+class HiveCatalog(HiveViews):
+    """Keep tables and views in a Hive Metastore (2.3, 3.1, 4.0). Properties: `uri` holds its addresses, `warehouse` is the directory of new
     namespaces; see docs/options.md for the others."""
 
     writes_metadata_files = True
@@ -87,8 +87,10 @@ class HiveCatalog(HiveNamespaces):
         stored = None
         with contextlib.suppress(FrazilError):
             stored = self._stored(identifier)
+        if stored is not None and is_iceberg_view(stored):
+            return NoSuchTableError(f"{name} is a view, not a table.", hint=f"load_view({full_name(identifier)!r}) loads it.", table=name)
         if stored is not None and not is_iceberg(stored):
-            return NoSuchTableError(f"{name} is no Iceberg table, but {_foreign(stored)}.", hint="It is left alone.", table=name)
+            return NoSuchTableError(f"{name} is no Iceberg table, but {described(stored)}.", hint="It is left alone.", table=name)
         return NoSuchTableError(f"Table does not exist: {name}.", hint=self._near(identifier), table=name)
 
     def _near(self, identifier: Identifier) -> str | None:
@@ -144,9 +146,9 @@ class HiveCatalog(HiveNamespaces):
             raise self._taken(identifier, stored)
         return self._staged(identifier, metadata)
 
-    def _taken(self, identifier: Identifier, stored: HiveTable) -> TableAlreadyExistsError:
+    def _taken(self, identifier: Identifier, stored: HiveTable | None) -> TableAlreadyExistsError:
         name = f"{self.name}.{full_name(identifier)}"
-        kind = "" if is_iceberg(stored) else f" It is no Iceberg table, but {_foreign(stored)}."
+        kind = "" if stored is None or is_iceberg(stored) else f" It is no Iceberg table, but {described(stored)}."
         return TableAlreadyExistsError(f"Table or view already exists: {name}.{kind}", table=name)
 
     def _staged(self, identifier: Identifier, metadata: TableMetadata) -> LoadedTable:
@@ -159,15 +161,21 @@ class HiveCatalog(HiveNamespaces):
         database, name = self._names(identifier)
         if (stored := self._stored(identifier)) is not None:
             return Conflict(str(self._taken(identifier, stored)))
-        create = self._pointers.create
+        create = self._create_pointer_of
         return create_pointed(self._staged(identifier, metadata), lambda t: create(database, name, t), lambda: self.load(identifier))
+
+    def _create_pointer_of(self, database: str, name: str, table: LoadedTable) -> bool:
+        return self._pointers.create(new_table(table, database, name, self.settings), table.metadata_location)
 
     def swap(
         self, base: LoadedTable, metadata: TableMetadata, *, updates: Sequence[Update] = (), requirements: Sequence[Requirement] = ()
     ) -> Outcome:
         database, name = base.identifier
-        move = self._pointers.move
-        return swap_pointed(base, metadata, lambda table: move(database, name, base, table), lambda: self.load(base.identifier))
+
+        def move(table: LoadedTable) -> bool:
+            return self._pointers.move((database, name), table_change(base, table, self.settings))
+
+        return swap_pointed(base, metadata, move, lambda: self.load(base.identifier))
 
     def swap_together(self, swaps: Sequence[Swap]) -> OutcomeTogether:
         raise Unsupported(
@@ -192,7 +200,8 @@ class HiveCatalog(HiveNamespaces):
         database, name = self._names(target)
         if (stored := self._stored(target)) is not None:
             raise self._taken(target, stored)
-        if not self._pointers.rename((source[0], source[1]), (database, name), self.load(source)):
+        table = self.load(source)
+        if not self._pointers.rename((source[0], source[1]), (database, name), table_change(table, table, self.settings)):
             message = f"Table {full_name(source)} changed while it was renamed."
             raise CommitFailedException(message, hint="Try again.", table=full_name(source))
 
@@ -205,12 +214,13 @@ class HiveCatalog(HiveNamespaces):
         database, name = self._names(identifier)
         stored = self._stored(identifier)
         if stored is not None and overwrite and is_iceberg(stored):
-            if not self._pointers.move(database, name, self.load(identifier), table):
+            if not self._pointers.move((database, name), table_change(self.load(identifier), table, self.settings)):
                 message = f"Table {full_name(identifier)} changed while it was registered."
                 raise CommitFailedException(message, hint="Try again.", table=full_name(identifier))
             return table
-        if stored is not None or not self._pointers.create(database, name, table):
-            error = self._taken(identifier, stored or self._iceberg(identifier))
+        if stored is not None or not self._create_pointer_of(database, name, table):
+            stored = stored or self._stored(identifier)
+            error = self._taken(identifier, stored)
             if stored is None or is_iceberg(stored):
                 error.advise("overwrite=True replaces it.")
             raise error
@@ -221,19 +231,8 @@ class HiveCatalog(HiveNamespaces):
         self._existing(check_namespace(namespace))
         names = sorted(self.client.ask(calls.GET_TABLE_NAMES, namespace[0]))
         if not self.settings.list_all:
-            batches = [names[start : start + _BATCH] for start in range(0, len(names), _BATCH)]
-            requests = [GetTablesRequest(namespace[0], batch, ClientCapabilities([])) for batch in batches]
-            tables = [table for request in requests for table in self.client.ask(calls.GET_TABLES, request).tables or []]
-            names = sorted(str(table.tableName) for table in tables if is_iceberg(table))
+            names = sorted(str(table.tableName) for table in self._objects(namespace[0], names) if is_iceberg(table))
         return [(*namespace, name) for name in names]
-
-
-def _foreign(stored: HiveTable) -> str:
-    """Format what a table of the metastore is that is no Iceberg table."""
-    parameters = stored.parameters or {}
-    if kind := parameters.get("table_type") or parameters.get("spark.sql.sources.provider"):
-        return f"a {stored.tableType or 'table'} of {kind}"
-    return "a view" if "VIEW" in (stored.tableType or "") else f"a {stored.tableType or 'table'} of Hive"
 
 
 def _purge(table: LoadedTable) -> tuple[str, ...]:

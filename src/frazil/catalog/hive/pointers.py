@@ -1,4 +1,4 @@
-"""Move the pointer of a table in a Hive Metastore: under its lock, and on condition that the pointer is still the one of the base.
+"""Move the pointer of a table or view in a Hive Metastore: under its lock, and on condition that the pointer is still that of the base.
 
 The condition is `expected_parameter_key` of an alter_table, which Hive 2.3.10 and 4.0 check within their own transaction; older servers
 ignore it. It is sent always: with the lock it guards against writers without one, without the lock it is all there is. So before the first
@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator
-from dataclasses import replace
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 from frazil.catalog import metadata_files
 from frazil.catalog.base import LoadedTable, Unclear
@@ -19,15 +20,61 @@ from frazil.catalog.hive.client import HiveClient, MetastoreError
 from frazil.catalog.hive.locks import TableLock, table_lock
 from frazil.catalog.hive.settings import HiveSettings
 from frazil.catalog.hive.structs import ClientCapabilities, EnvironmentContext, FieldSchema, GetTableRequest, HiveTable
-from frazil.catalog.hive.table_object import LOCATION, is_iceberg, lock_enabled, new_table, updated
+from frazil.catalog.hive.table_object import LOCATION, is_iceberg, lock_enabled, updated
+from frazil.catalog.hive.view_object import is_iceberg_view, is_view, updated_view
+from frazil.catalog.views import LoadedView
+from frazil.codec.view_json import decode_view
 from frazil.errors import CommitFailedException, FrazilError, InvalidInput, TableAlreadyExistsError, Unsupported
-from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import HIVE_LOCK_ENABLED
+from frazil.storage import Storage
 
 logger = logging.getLogger("frazil.catalog")
 _NO_STATISTICS = {"DO_NOT_UPDATE_STATS": "true"}
 _STALE = "has been modified"  # how servers refuse an expected parameter, in two sentences that differ otherwise
 _NO_SUCH_LOCATION = "none: asked by Frazil to see whether this server checks expected_parameter_value"
+
+
+@dataclass(frozen=True)
+class PointerChange:
+    """Describe how a table or view changes: from the metadata file `expected` to `location`. Both are the same where it is renamed.
+
+    `is_own`: tells whether a stored object is of the same kind; `applied`: returns it with the new state; `went_by`: tells, by the metadata
+    file that is current now, whether the new state was current for a moment, and raises Unclear where that cannot be told.
+    """
+
+    expected: str
+    location: str
+    locked: bool
+    is_own: Callable[[HiveTable], bool]
+    applied: Callable[[HiveTable], HiveTable]
+    went_by: Callable[[str], bool]
+
+    def is_at_base(self, stored: HiveTable | None) -> bool:
+        return stored is not None and self.is_own(stored) and _points_to(stored, self.expected)
+
+
+def table_change(base: LoadedTable, table: LoadedTable, settings: HiveSettings) -> PointerChange:
+    """Describe the change of a table from one state to the next."""
+    return PointerChange(
+        base.metadata_location,
+        table.metadata_location,
+        lock_enabled(table.metadata, settings),
+        is_iceberg,
+        lambda stored: updated(stored, base, table, settings),
+        lambda current: _table_went_by(current, table),
+    )
+
+
+def view_change(base: LoadedView, view: LoadedView, storage_of: Callable[[str], Storage], settings: HiveSettings) -> PointerChange:
+    """Describe the change of a view from one state to the next. The catalog alone says whether it takes the lock, as in Java."""
+    return PointerChange(
+        base.metadata_location,
+        view.metadata_location,
+        settings.lock_enabled,
+        is_iceberg_view,
+        lambda stored: updated_view(stored, base, view, settings),
+        lambda current: _view_went_by(current, base, view, storage_of),
+    )
 
 
 class Pointers:
@@ -49,58 +96,59 @@ class Pointers:
             raise
         return table
 
-    def create(self, database: str, name: str, table: LoadedTable) -> bool:
-        """Create a table with its pointer. False: the name is taken. Raises as `catalog.pointer.Move` does."""
-        made = new_table(table, database, name, self._settings)
+    def create(self, made: HiveTable, location: str) -> bool:
+        """Create a table or view that points to a location. False: the name is taken. Raises as `catalog.pointer.Move` does."""
+        database, name = str(made.dbName), str(made.tableName)
         try:
             self._client.ask(calls.CREATE_TABLE, made, EnvironmentContext(_NO_STATISTICS))
         except MetastoreError as error:
             # The server may have tried twice by itself, so that "already exists" can mean this table.
             stored_now = self._stored_after_error(database, name, error)
             if stored_now is not None:
-                return _points_to(stored_now, table.metadata_location)
+                return _points_to(stored_now, location)
             if error.kind == "InvalidObjectException":
-                raise InvalidInput(f"The metastore takes no table {database}.{name}: {error}", table=f"{database}.{name}") from error
+                raise InvalidInput(f"The metastore does not take {database}.{name}: {error}", table=f"{database}.{name}") from error
             raise
         return True
 
-    def move(self, database: str, name: str, base: LoadedTable, table: LoadedTable) -> bool:
+    def move(self, names: tuple[str, str], change: PointerChange) -> bool:
         """Move a pointer from the base to the new state. False: it is no longer at the base. Raises as `catalog.pointer.Move` does."""
-        with self._guarded(database, name, table.metadata) as lock:
-            stored = self.stored(database, name)
-            if stored is None or not is_iceberg(stored) or not _points_to(stored, base.metadata_location):
+        with self._guarded(names, change) as lock:
+            stored = self.stored(*names)
+            if stored is None or not change.is_at_base(stored):
                 return False
             try:
-                return self._altered(stored, updated(stored, base, table, self._settings), base, table, lock)
+                return self._altered(stored, change.applied(stored), change, lock)
             except Unclear:
-                if lock is not None and not self._is_settled(stored, table):
+                if lock is not None and not self._is_settled(stored, change):
                     lock.leave()
                 raise
 
-    def rename(self, source: tuple[str, str], target: tuple[str, str], table: LoadedTable) -> bool:
-        """Rename a table. False: another writer has changed it. Its pointer is expected to stay, so that no commit is lost beside it."""
-        with self._guarded(*source, table.metadata) as lock:
+    def rename(self, source: tuple[str, str], target: tuple[str, str], change: PointerChange) -> bool:
+        """Rename a table or view. False: another writer has changed it. Its pointer is expected to stay, so that no commit is lost beside
+        it. Raises TableAlreadyExistsError where the metastore has a table or view of that name."""
+        with self._guarded(source, change) as lock:
             stored = self.stored(*source)
-            if stored is None or not is_iceberg(stored) or not _points_to(stored, table.metadata_location):
+            if stored is None or not change.is_at_base(stored):
                 return False
             try:
-                self._alter(source, replace(stored, dbName=target[0], tableName=target[1]), table.metadata_location, lock)
+                self._alter(source, replace(stored, dbName=target[0], tableName=target[1]), change.expected, lock)
             except MetastoreError as error:
                 if _STALE in str(error):
                     return False
                 if "already exists" in str(error):
                     name = ".".join(target)
-                    raise TableAlreadyExistsError(f"Table already exists: {name}.", table=name) from error
+                    raise TableAlreadyExistsError(f"Table or view already exists: {name}.", table=name) from error
                 raise
         return True
 
-    def _is_settled(self, stored: HiveTable, table: LoadedTable) -> bool:
+    def _is_settled(self, stored: HiveTable, change: PointerChange) -> bool:
         """Tell, after an answer was lost, whether others may have the lock: the pointer has moved, or the server would refuse to move it on
         top of what others commit meanwhile. Else a server that still works on the call could undo their commits."""
         names = (str(stored.dbName), str(stored.tableName))
         try:
             stored_now = self.stored(*names)
-            if stored_now is None or _points_to(stored_now, table.metadata_location):
+            if stored_now is None or _points_to(stored_now, change.location):
                 return True
             self._check_server(names, stored_now)
         except FrazilError:
@@ -108,31 +156,31 @@ class Pointers:
         return True
 
     @contextlib.contextmanager
-    def _guarded(self, database: str, name: str, metadata: TableMetadata) -> Iterator[TableLock | None]:
-        if lock_enabled(metadata, self._settings):
-            with table_lock(self._client, database, name) as lock:
+    def _guarded(self, names: tuple[str, str], change: PointerChange) -> Iterator[TableLock | None]:
+        if change.locked:
+            with table_lock(self._client, *names) as lock:
                 yield lock
         else:
             yield None
 
-    def _altered(self, stored: HiveTable, new: HiveTable, base: LoadedTable, table: LoadedTable, lock: TableLock | None) -> bool:
-        """Change a table, and tell whether its pointer has moved. An answer with an error is judged by where the pointer is afterwards."""
+    def _altered(self, stored: HiveTable, new: HiveTable, change: PointerChange, lock: TableLock | None) -> bool:
+        """Change a stored object, and tell whether its pointer has moved. An answer with an error is judged by where the pointer is."""
         names = (str(stored.dbName), str(stored.tableName))
         try:
-            self._alter(names, new, base.metadata_location, lock)
+            self._alter(names, new, change.expected, lock)
         except MetastoreError as error:
             if "types incompatible" in str(error) and new.sd and stored.sd and new.sd.cols is not stored.sd.cols:
                 logger.warning("The metastore keeps the former columns of %s.%s, which Hive shows: %s", *names, error)
-                return self._altered(stored, replace(new, sd=replace(new.sd, cols=stored.sd.cols)), base, table, lock)
+                return self._altered(stored, replace(new, sd=replace(new.sd, cols=stored.sd.cols)), change, lock)
             stored_now = self._stored_after_error(*names, error)
-            if stored_now is None or not is_iceberg(stored_now):
+            if stored_now is None or not change.is_own(stored_now):
                 return False
-            if _points_to(stored_now, table.metadata_location):
+            if _points_to(stored_now, change.location):
                 return True
-            if not _points_to(stored_now, base.metadata_location):
-                return _went_by(stored_now, table)
+            if not _points_to(stored_now, change.expected):
+                return change.went_by((stored_now.parameters or {})[LOCATION])
             if _STALE in str(error):
-                raise CommitFailedException(f"The metastore says that the table has changed: {error}") from error
+                raise CommitFailedException(f"The metastore says that {'.'.join(names)} has changed: {error}") from error
             raise
         return True
 
@@ -164,22 +212,32 @@ class Pointers:
     def _check_server(self, names: tuple[str, str], table: HiveTable) -> None:
         """Raise Unsupported if the server does not check expected parameters.
 
-        It is sent an alter_table that adds a partition key, which no server ever applies, with an expectation that cannot hold: a server
-        that checks says that the table has been modified, another one that partition keys cannot change.
+        It is sent an alter_table that no server ever applies, with an expectation that cannot hold: a server that checks says that the
+        table has been modified, another one that partition keys cannot change, or that the database of a view does not exist.
         """
         if self._checks_expected is None:
-            keys = [*(table.partitionKeys or []), FieldSchema("frazil", "string")]
-            impossible = replace(table, dbName=names[0], tableName=names[1], partitionKeys=keys)
+            impossible = _impossible(replace(table, dbName=names[0], tableName=names[1]))
             context = EnvironmentContext(_NO_STATISTICS | _expected(_NO_SUCH_LOCATION))
             try:
                 self._client.ask(calls.ALTER_TABLE, *names, impossible, context)
                 self._checks_expected = False
             except MetastoreError as error:
-                if _STALE not in str(error) and "partition keys" not in str(error):
+                if _STALE in str(error):
+                    self._checks_expected = True
+                elif "partition keys" in str(error):
+                    self._checks_expected = False
+                elif not is_view(table) or "exist" not in str(error):  # a view that has just gone does not exist either: not remembered
                     raise
-                self._checks_expected = _STALE in str(error)
         if not self._checks_expected or self._cannot_compare:
             raise _refused(None)
+
+
+def _impossible(table: HiveTable) -> HiveTable:
+    """Return a change that no server makes: a new partition key of a table, or a database that does not exist, to which a view moves, since
+    servers do not look at the partition keys of views."""
+    if is_view(table):
+        return replace(table, dbName=f"frazil_{uuid.uuid4().hex}")
+    return replace(table, partitionKeys=[*(table.partitionKeys or []), FieldSchema("frazil", "string")])
 
 
 def _refused(error: MetastoreError | None) -> Unsupported:
@@ -202,11 +260,30 @@ def _is_incomparable(error: MetastoreError) -> bool:
     return "CLOB" in str(error) or "JDODataStoreException" in str(error)
 
 
-def _went_by(stored_now: HiveTable, table: LoadedTable) -> bool:
+def _table_went_by(current: str, table: LoadedTable) -> bool:
     """Tell whether the new state was current for a moment: the log of the metadata that is current now names its
     file. The server has answered, so the state cannot become current later. Raises Unclear if the current metadata cannot be read."""
-    location = (stored_now.parameters or {})[LOCATION]
     try:
-        return metadata_files.in_log(metadata_files.read(table.storage, location), table.metadata_location)
+        return metadata_files.in_log(metadata_files.read(table.storage, current), table.metadata_location)
     except FrazilError as error:
-        raise Unclear(f"Could not tell whether {table.metadata_location} was committed before {location}: {error}") from error
+        raise Unclear(f"Could not tell whether {table.metadata_location} was committed before {current}: {error}") from error
+
+
+def _view_went_by(current: str, base: LoadedView, view: LoadedView, storage_of: Callable[[str], Storage]) -> bool:
+    """Tell whether the new state of a view was current for a moment: the version log that is current now has its newest entry.
+
+    The log loses its oldest entries, so one that still has the newest entry of the base lacks none that came after it. Raises Unclear where
+    it has neither, where the new state brought no entry, and if the current metadata cannot be read.
+    """
+    told = f"Could not tell whether {view.metadata_location} was committed before {current}"
+    try:
+        now = decode_view(metadata_files.read_bytes(storage_of(current), current), current)
+    except FrazilError as error:
+        raise Unclear(f"{told}: {error}") from error
+    before, (*_, newest) = base.metadata.version_log, view.metadata.version_log
+    if newest not in before and now.view_uuid == view.metadata.view_uuid:
+        if newest in now.version_log and view.metadata.current_version() in now.versions:
+            return True
+        if before[-1] in now.version_log:
+            return False
+    raise Unclear(f"{told}.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -102,6 +103,6 @@ def _flag(properties: Mapping[str, str], key: str, default: bool) -> bool:
 
 def _number(properties: Mapping[str, str], key: str, default: int, least: int = 1, most: int = 86_400_000) -> int:
     text = (option(properties, key, f"iceberg.{key}") or str(default)).strip()
-    if not text.isdigit() or not least <= int(text) <= most:
+    if not re.fullmatch("[0-9]{1,9}", text) or not least <= int(text) <= most:
         raise InvalidInput(f"Catalog property {key} must be a number from {least} to {most}, not {text!r}.")
     return int(text)

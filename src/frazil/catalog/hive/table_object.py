@@ -12,25 +12,26 @@ from frazil.catalog.hive.settings import HiveSettings
 from frazil.catalog.hive.structs import FieldSchema, HiveTable, SerDeInfo, StorageDescriptor
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import GC_ENABLED, HIVE_ENGINE_ENABLED, HIVE_LOCK_ENABLED
+from frazil.spec.schema import Schema
 from frazil.spec.types import DecimalType, FixedType, IcebergType, ListType, MapType, StructType, TimestampNanoType, TimestamptzNanoType
 
 LOCATION, PREVIOUS, TABLE_TYPE, ICEBERG = "metadata_location", "previous_metadata_location", "table_type", "ICEBERG"
-_OWNER = "hive.metastore.table.owner"
-_STORAGE_HANDLER = "storage_handler"
+OWNER, CURRENT_SCHEMA = "hive.metastore.table.owner", "current-schema"
+_STORAGE_HANDLER, _HANDLER = "storage_handler", "org.apache.iceberg.mr.hive.HiveIcebergStorageHandler"
 _IN_HIVE = {GC_ENABLED.name: "external.table.purge"}  # table properties that Hive has under names of its own
-_LONGEST_INT = 2**31 - 1
+LONGEST_INT = 2**31 - 1
 _STATISTICS = {"numFiles": "total-data-files", "numRows": "total-records", "totalSize": "total-files-size"}
 _EXPOSED = (
-    "current-snapshot-id", "current-snapshot-timestamp-ms", "current-snapshot-summary", "current-schema", "default-partition-spec",
+    "current-snapshot-id", "current-snapshot-timestamp-ms", "current-snapshot-summary", CURRENT_SCHEMA, "default-partition-spec",
     "default-sort-order",
 )  # fmt: skip
 _FOR_HIVE = (
     "org.apache.iceberg.mr.hive.HiveIcebergSerDe", "org.apache.iceberg.mr.hive.HiveIcebergInputFormat",
-    "org.apache.iceberg.mr.hive.HiveIcebergOutputFormat", "org.apache.iceberg.mr.hive.HiveIcebergStorageHandler",
+    "org.apache.iceberg.mr.hive.HiveIcebergOutputFormat",
 )  # fmt: skip
 _FOR_OTHERS = (
     "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe", "org.apache.hadoop.mapred.FileInputFormat",
-    "org.apache.hadoop.mapred.FileOutputFormat", "",
+    "org.apache.hadoop.mapred.FileOutputFormat",
 )  # fmt: skip
 _TYPES = {
     "boolean": "boolean", "int": "int", "long": "bigint", "float": "float", "double": "double", "date": "date", "time": "string",
@@ -54,7 +55,7 @@ def new_table(table: LoadedTable, database: str, name: str, settings: HiveSettin
     """Make the object of a table that is not in the metastore yet."""
     now = int(time.time())
     empty = HiveTable(
-        name, database, settings.user, now, now, _LONGEST_INT, partitionKeys=[], parameters={"EXTERNAL": "TRUE"}, tableType="EXTERNAL_TABLE"
+        name, database, settings.user, now, now, LONGEST_INT, partitionKeys=[], parameters={"EXTERNAL": "TRUE"}, tableType="EXTERNAL_TABLE"
     )
     return updated(empty, None, table, settings)
 
@@ -68,24 +69,32 @@ def updated(stored: HiveTable, base: LoadedTable | None, table: LoadedTable, set
     metadata, before = table.metadata, base.metadata.properties if base else {}
     for key in before.keys() - metadata.properties.keys():
         parameters.pop(_IN_HIVE.get(key, key), None)
-    parameters |= {_IN_HIVE.get(key, key): value for key, value in metadata.properties.items() if key != _OWNER}
-    in_hive = HIVE_ENGINE_ENABLED.given(metadata.properties)
-    serde, reader, writer, handler = _FOR_HIVE if (settings.engine_enabled if in_hive is None else in_hive) else _FOR_OTHERS
+    parameters |= {_IN_HIVE.get(key, key): value for key, value in metadata.properties.items() if key != OWNER}
+    given = HIVE_ENGINE_ENABLED.given(metadata.properties)
+    in_hive = settings.engine_enabled if given is None else given
+    sd = formats(columns_of(metadata.schema(), settings), metadata.location, in_hive)
     for key in (_STORAGE_HANDLER, *_EXPOSED, *_STATISTICS):
         parameters.pop(key, None)
     if metadata.table_uuid is not None:
         parameters["uuid"] = metadata.table_uuid
     if base is not None:
         parameters[PREVIOUS] = base.metadata_location
-    if handler:
-        parameters[_STORAGE_HANDLER] = handler
+    if in_hive:
+        parameters[_STORAGE_HANDLER] = _HANDLER
     parameters |= _exposed(metadata, settings.property_size)
     parameters |= {TABLE_TYPE: ICEBERG, LOCATION: table.metadata_location, "EXTERNAL": "TRUE"}
-    columns = [FieldSchema(f.name, hive_type(f.field_type, settings.hive2_types), f.doc) for f in metadata.schema().fields]
-    formats = StorageDescriptor(
-        columns, metadata.location, reader, writer, False, 0, SerDeInfo(serializationLib=serde, parameters={}), [], {}
-    )
-    return replace(stored, parameters=parameters, sd=formats, owner=metadata.properties.get(_OWNER, stored.owner))
+    return replace(stored, parameters=parameters, sd=sd, owner=metadata.properties.get(OWNER, stored.owner))
+
+
+def columns_of(schema: Schema, settings: HiveSettings) -> list[FieldSchema]:
+    """Return the columns that Hive is shown of a schema."""
+    return [FieldSchema(f.name, hive_type(f.field_type, settings.hive2_types), f.doc) for f in schema.fields]
+
+
+def formats(columns: list[FieldSchema], location: str, in_hive: bool) -> StorageDescriptor:
+    """Return where and in which formats an object is stored. `in_hive`: Hive reads it, with classes of Iceberg's."""
+    serde, reader, writer = _FOR_HIVE if in_hive else _FOR_OTHERS
+    return StorageDescriptor(columns, location, reader, writer, False, 0, SerDeInfo(serializationLib=serde, parameters={}), [], {})
 
 
 def _exposed(metadata: TableMetadata, longest: int) -> dict[str, str]:
@@ -99,7 +108,7 @@ def _exposed(metadata: TableMetadata, longest: int) -> dict[str, str]:
         shown |= {name: snapshot.summary[key] for name, key in _STATISTICS.items() if key in snapshot.summary}
     if not longest:
         return shown
-    texts: dict[str, str] = {"current-schema": metadata.schema().model_dump_json()}
+    texts: dict[str, str] = {CURRENT_SCHEMA: metadata.schema().model_dump_json()}
     if snapshot is not None:
         shown |= {"current-snapshot-id": str(snapshot.snapshot_id), "current-snapshot-timestamp-ms": str(snapshot.timestamp_ms)}
         summary = {key: value for key, value in snapshot.summary.items() if key != "operation"}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from frazil.catalog.configuration import METASTORES, SPARK_PREFIX
+from frazil.catalog.configuration import SPARK_PREFIX
+from frazil.catalog.hive import is_metastore_setting
 from frazil.spark.host.settings import all_settings
 from frazil.storage.hdfs_options import of_session
 
 
 def session_catalogs(spark: Any) -> dict[str, str]:
-    """Return the session's settings of catalogs (`spark.sql.catalog.…`), where its Hive Metastore is, and how it finds HDFS clusters."""
+    """Return the session's settings of catalogs (`spark.sql.catalog.…`), what it says of Hive Metastores, and where HDFS clusters are."""
     settings = all_settings(spark)
     of_hdfs = {f"spark.{key}" for key in of_session(settings)}
-    return {k: v for k, v in settings.items() if k.startswith(SPARK_PREFIX) or k == METASTORES or k in of_hdfs}
+    return {k: v for k, v in settings.items() if k.startswith(SPARK_PREFIX) or is_metastore_setting(k) or k in of_hdfs}

@@ -34,7 +34,7 @@ _OF_SPARK = "spark_catalog"
 
 
 class CatalogViews:
-    """Create, replace, list, load, rename and drop views; a part of Catalog. Catalogs of type sql, memory and rest keep views."""
+    """Create, replace, list, load, rename and drop views; a part of Catalog. Catalogs of type sql, memory, hive and rest keep views."""
 
     _backend: CatalogBackend
     _parts: Callable[[Identifier], Parts]
