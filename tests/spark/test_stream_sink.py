@@ -185,6 +185,10 @@ def test_what_cannot_work_is_refused_before_the_query_starts(spark, table, tmp_p
         table.write_stream(spark.range(1)).start()
     with pytest.raises(InvalidInput, match="streaming DataFrame"):
         table.write_stream(pa.table({"id": [1]})).start()
+    by_sparks_writer = frame.writeStream.format("iceberg").option("checkpoint-location", str(tmp_path / "c"))  # Spark knows no such option
+    for start in (table.write_stream(frame).start, lambda: by_sparks_writer.start(table.location())):
+        with pytest.raises(InvalidInput, match="needs a checkpoint location"):
+            start()
     with pytest.raises(Unsupported, match="foreachBatch"):
         table.write_stream(frame).foreachBatch(lambda f, n: None)
 

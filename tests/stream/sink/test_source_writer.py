@@ -14,6 +14,7 @@ import frazil
 from frazil.errors import InvalidInput, SchemaMismatch, Unsupported
 from frazil.spark.door.datasource import IcebergSource
 from frazil.spark.streams import keyed_writer, source_writer
+from frazil.spark.streams.writer import require_checkpoint
 
 TYPES = {"id": LongType(), "p": StringType(), "v": LongType(), "op": StringType(), "seq": LongType()}
 UPSERT = {"write-mode": "upsert", "key-columns": "id"}
@@ -132,3 +133,15 @@ def test_what_cannot_work_is_refused_before_a_row_is_written(table, options, err
     with pytest.raises(error) as found:
         writer(table, **options)
     assert re.search(told, str(found.value))
+
+
+def test_a_query_without_a_checkpoint_is_refused_since_its_restart_would_write_all_rows_again():
+    class Session:
+        conf: dict[str, str] = {}
+
+    for options in ({}, {"checkpoint-location": "c"}, {"checkpointLocation": None}):
+        with pytest.raises(InvalidInput, match="A stream into table t needs a checkpoint location"):
+            require_checkpoint(Session, options, "A stream into table t")
+    require_checkpoint(Session, {"checkpointlocation": "c"}, "")
+    Session.conf = {"spark.sql.streaming.checkpointLocation": "c"}
+    require_checkpoint(Session, {}, "")

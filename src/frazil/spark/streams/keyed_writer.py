@@ -1,4 +1,4 @@
-"""Upsert and apply changes through the Python data source, in sessions on which `frazil.install` was not called.
+"""Write changes by key through the Python data source, in sessions on which `frazil.install` was not called.
 
 Nothing shuffles rows by key there. So each task reduces its rows to the last one per key and writes them to an Arrow file in a folder
 beside the table's data; the commit, in a process beside the driver, reduces the rows of all tasks together and writes them with their
