@@ -185,6 +185,10 @@ def test_what_cannot_work_is_refused_before_the_query_starts(spark, table, tmp_p
         table.write_stream(spark.range(1)).start()
     with pytest.raises(InvalidInput, match="streaming DataFrame"):
         table.write_stream(pa.table({"id": [1]})).start()
+    by_sparks_writer = frame.writeStream.format("iceberg").option("checkpoint-location", str(tmp_path / "c"))  # Spark knows no such option
+    for start in (table.write_stream(frame).start, lambda: by_sparks_writer.start(table.location())):
+        with pytest.raises(InvalidInput, match="needs a checkpoint location"):
+            start()
     with pytest.raises(Unsupported, match="foreachBatch"):
         table.write_stream(frame).foreachBatch(lambda f, n: None)
 
@@ -234,30 +238,19 @@ def test_the_python_data_source_appends_and_replaces_exactly_once(session, table
     assert held(counts) == [("a", 1), ("b", 1)]
 
 
-def test_the_python_data_source_refuses_what_needs_a_prepared_session(session, table, tmp_path):
-    frame = stream(session, folder(tmp_path, [(1, "a", 1)]))
-    with pytest.raises(Exception, match=r"frazil\.install"):
-        writer = frame.writeStream.format("iceberg").option("write-mode", "upsert").option("key-columns", "id")
-        drained(writer.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start(table.location()))
-
-
-def test_a_table_that_says_upsert_is_refused_in_a_session_that_is_not_prepared(session, catalog, tmp_path):
+def test_the_python_data_source_upserts_exactly_once_also_by_the_tables_property(session, catalog, tmp_path):
     table = catalog.create_table(
         "db.t", "id bigint not null, p string, v bigint", identifier_fields=["id"], properties={"write.upsert.enabled": "true"}
     )
-    where = folder(tmp_path, [(1, "a", 1)], [(1, "b", 2)])
-    frame = stream(session, where).selectExpr("coalesce(id, 0L) as id", "p", "v")
-    with pytest.raises(Exception, match=r"write\.upsert\.enabled says write-mode=upsert(.|\n)*frazil\.install"):
-        drained(
-            frame.writeStream.format("iceberg")
-            .option("checkpointLocation", str(tmp_path / "c"))
-            .trigger(availableNow=True)
-            .start(table.location())
-        )
-    assert held(table) == [] and unknown_files(table) == set()
+    frame = stream(session, folder(tmp_path, [(1, "a", 1), (2, "a", 1)], [(1, "b", 2)])).selectExpr("coalesce(id, 0L) as id", "p", "v")
+    writer = frame.writeStream.format("iceberg").option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True)
+    for _ in range(2):
+        drained(writer.start(table.location()))
+        assert held(table) == [(1, "b", 2), (2, "a", 1)] and len(table.snapshots()) == 2 and unknown_files(table) == set()
+        forget_last_commit(tmp_path / "c")
     writer = frame.writeStream.format("iceberg").option("write-mode", "append").option("checkpointLocation", str(tmp_path / "c2"))
     drained(writer.trigger(availableNow=True).start(table.location()))
-    assert held(table) == [(1, "a", 1), (1, "b", 2)], "what the option says goes before what the table says"
+    assert len(held(table)) == 5, "what the option says goes before what the table says"
 
 
 def test_a_batch_of_the_python_data_source_that_fails_in_a_task_leaves_no_file(session, table, tmp_path):

@@ -163,7 +163,7 @@ def as_frame(spark: Any, staged: StagedFrame, row_number: str | None = None, wit
 
 def open_file(staged: StagedFrame, number: int) -> pa.Table:
     """Read the rows of one file; on local disks the file is mapped into memory, so only what is used is read."""
-    return _opened(staged.storage, staged.files[number].location)
+    return open_rows(staged.storage, staged.files[number].location)
 
 
 def plain(schema: s.StructType) -> s.StructType:
@@ -264,7 +264,7 @@ def read_part(_: int, file: tuple[str, int], read: StagedRead) -> Iterator[pa.Re
     """Read in a worker the rows of one staged file, given as (location, number of its first row)."""
     location, first = file
     left_out = positions_array(BitMap64.deserialize(read.without)) if read.without else None
-    for batch in _opened(read.storage, location).to_batches():
+    for batch in open_rows(read.storage, location).to_batches():
         places = np.arange(first, first + batch.num_rows)
         first += batch.num_rows
         columns = [*batch.columns, pa.array(places)] if read.numbered else batch.columns
@@ -272,8 +272,8 @@ def read_part(_: int, file: tuple[str, int], read: StagedRead) -> Iterator[pa.Re
         yield rows if left_out is None else rows.filter(pa.array(~np.isin(places, left_out, assume_unique=True)))
 
 
-def _opened(storage: Storage, location: str) -> pa.Table:
-    """Open a file of staged rows. Raises InvalidInput where it is incomplete."""
+def open_rows(storage: Storage, location: str) -> pa.Table:
+    """Read a file of staged rows; on local disks it is mapped into memory. Raises InvalidInput where it is incomplete."""
     local = storage.local_path(location)
     try:
         with translated_errors(location, "read"):

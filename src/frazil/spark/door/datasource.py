@@ -48,7 +48,8 @@ from frazil.scan.inspect import metadata_table_schema
 from frazil.spark.door.read_target import ReadTarget, locate, read_request
 from frazil.spark.door.stream_read import asks_for_stream, bare_spec
 from frazil.spark.host.settings import spark_facts
-from frazil.spark.streams.source_writer import StreamSourceWriter, check_mode, stream_options
+from frazil.spark.streams.keyed_writer import KeyedStreamWriter
+from frazil.spark.streams.source_writer import StreamSourceWriter, place_options, stream_options
 from frazil.spark.streams.stream_reader import TableStreamReader
 from frazil.spark.streams.stream_spec import StreamSpec
 from frazil.spark.tasks.stragglers import LINGER, task_was_retried
@@ -57,6 +58,7 @@ from frazil.spark.types.fitted import fitted
 from frazil.spark.types.spark_types import contains, to_spark
 from frazil.spec import types as i
 from frazil.spec.data_file import DataFile
+from frazil.stream.sink.options import mode_of_table
 from frazil.tasks.attempts import Attempts
 
 _log = logging.getLogger("frazil")
@@ -110,11 +112,13 @@ class IcebergSource(DataSource):
             raise InvalidInput(f"The columns of {spec.table.name} are not those that were asked for.", hint=hint)
         return TableStreamReader(cloudpickle.dumps(spec), schema)
 
-    def streamWriter(self, schema: s.StructType, overwrite: bool) -> StreamSourceWriter:
-        sink, own = stream_options(self.options, overwrite)
-        writer = SourceWriter(own, schema, overwrite)
-        check_mode(self.options, overwrite, writer.table[1].metadata)
-        return StreamSourceWriter(writer, sink)
+    def streamWriter(self, schema: s.StructType, overwrite: bool) -> StreamSourceWriter | KeyedStreamWriter:
+        """Return the writer of a streaming query, by its write mode."""
+        place = SourcePlace.of(place_options(self.options))
+        sink, own = stream_options(self.options, overwrite, lambda: mode_of_table(self.options, place.table[1].metadata))
+        if sink.keyed:
+            return KeyedStreamWriter(place, sink, schema)
+        return StreamSourceWriter(SourceWriter(own, schema, overwrite), sink)
 
 
 def _located(options: Mapping[str, Any]) -> ReadTarget:
@@ -230,6 +234,37 @@ def _write_arguments(options: Mapping[str, str], overwrite: bool) -> WriteArgume
     return arguments
 
 
+@dataclass(frozen=True)
+class SourcePlace:
+    """Find the table of a write by the options `path` and `catalog.<key>`. `catalog`: the catalog's properties by their keys."""
+
+    path: str
+    catalog: Mapping[str, str]
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> SourcePlace:
+        return cls(options.get("path", ""), {k[8:]: v for k, v in options.items() if k.lower().startswith("catalog.")})
+
+    @property
+    def engine(self) -> SideProcessEngine:
+        return SideProcessEngine()
+
+    @property
+    def table(self) -> tuple[CatalogBackend, LoadedTable, str]:
+        """Return the table as it is now, with the catalog that commits to it and its name."""
+        backend, loaded = self._load()
+        return writable(backend, self.path), loaded, self.path
+
+    def _load(self) -> tuple[CatalogBackend | None, LoadedTable]:
+        if "/" in self.path:
+            return load_location(self.path, self.catalog)
+        target = _located({"path": self.path, **{f"catalog.{k}": v for k, v in self.catalog.items()}})
+        parts = identifier_parts(self.path)
+        name = parts[0] if parts[1:] == tuple(target.loaded.identifier) else None
+        properties: dict[str, Any] = dict(self.catalog)
+        return load_backend(name, **properties), target.loaded
+
+
 @dataclass
 class Written(WriterCommitMessage):
     """Report the data files of one task. `again`: Spark has tried the task before, or may be running a copy of it."""
@@ -242,12 +277,10 @@ class SourceWriter(DataSourceArrowWriter):
     """Write rows to data files in tasks, and commit them once on the driver's side. Files of attempts that did not count are removed."""
 
     def __init__(self, options: dict[str, str], schema: s.StructType, overwrite: bool):
-        self._catalog = {k[8:]: v for k, v in options.items() if k.lower().startswith("catalog.")}
-        self._place = options.get("path", "")
+        self._place = SourcePlace.of(options)
         write_options_given = {k: v for k, v in options.items() if k.lower() != "path" and not k.lower().startswith("catalog.")}
         arguments = _write_arguments(write_options_given, overwrite)
-        backend, loaded = self._load()
-        writable(backend, self._place)
+        _, loaded, _ = self.table
         metadata = loaded.metadata
         self._verb = arguments.verb
         self._to = target(arguments, metadata, loaded.storage, metadata.last_column_id, SideProcessEngine(), {})
@@ -261,8 +294,7 @@ class SourceWriter(DataSourceArrowWriter):
     @property
     def table(self) -> tuple[CatalogBackend, LoadedTable, str]:
         """Return the table as it is now, and its name."""
-        backend, loaded = self._load()
-        return writable(backend, self._place), loaded, self._place
+        return self._place.table
 
     @property
     def context(self) -> WriteContext:
@@ -275,16 +307,6 @@ class SourceWriter(DataSourceArrowWriter):
     @property
     def engine(self) -> SideProcessEngine:
         return SideProcessEngine()
-
-    def _load(self) -> tuple[CatalogBackend | None, LoadedTable]:
-        """Load the table by its name or location, and the catalog that commits to it."""
-        if "/" in self._place:
-            return load_location(self._place, self._catalog)
-        target = _located({"path": self._place, **{f"catalog.{k}": v for k, v in self._catalog.items()}})
-        parts = identifier_parts(self._place)
-        name = parts[0] if parts[1:] == tuple(target.loaded.identifier) else None
-        properties: dict[str, Any] = dict(self._catalog)
-        return load_backend(name, **properties), target.loaded
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task, in a worker."""
@@ -309,9 +331,9 @@ class SourceWriter(DataSourceArrowWriter):
     def commit(self, messages: list[Any]) -> None:
         """Commit the files of all tasks as one snapshot."""
         files = tuple(f for m in messages if m is not None for f in m.files)
-        backend, base = self._load()
+        backend, base, name = self.table
         Attempts(self._context, retried=any(m.retried for m in messages if m is not None)).keep(f.file_path for f in files)
-        with TableOperation(backend, base, self._place, SideProcessEngine()) as operation:
+        with TableOperation(backend, base, name, SideProcessEngine()) as operation:
             operation.add(self._staged(files))
 
     def _staged(self, files: tuple[DataFile, ...]) -> StagedWrite:

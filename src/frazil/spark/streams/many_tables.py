@@ -14,7 +14,7 @@ from frazil.ops.engine import Engine
 from frazil.ops.operation import writable
 from frazil.spark.host.settings import is_case_sensitive
 from frazil.spark.streams.split_frame import split_frame
-from frazil.spark.streams.writer import SinkArguments, adaptive, check_frame, modes, query_id_of, without_sparks
+from frazil.spark.streams.writer import SinkArguments, adaptive, check_frame, modes, query_id_of, require_checkpoint, without_sparks
 from frazil.spark.types.spark_types import from_spark
 from frazil.spec.types import StringType
 from frazil.stream.sink.many_options import many_options
@@ -55,6 +55,7 @@ def start_many(writer: Any, frame: DataFrame, tables: ManyTables, given: SinkArg
         tables.places.parts(tables.set_aside_table)
     position = _table_column(frame, tables.table_column)
     sink = ManyTablesSink(tables.places, checked, "", dict(given.snapshot_properties), tables.on_tables, tables.shown, given.case_sensitive)
+    require_checkpoint(frame.sparkSession, given.options, "A stream into many tables")
     return writer.outputMode(output).foreachBatch(_RoutedBatches(sink, position, tables.engine_of, frame.sparkSession)).start()
 
 

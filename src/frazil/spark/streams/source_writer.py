@@ -7,7 +7,7 @@ messages carry what the commit needs: the query, the batch, the id in the names 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -22,10 +22,8 @@ from frazil.errors import InvalidInput, Unsupported
 from frazil.ops.engine import Engine
 from frazil.spark.tasks.stragglers import LINGER, task_was_retried
 from frazil.spec.data_file import DataFile
-from frazil.spec.metadata import TableMetadata
-from frazil.spec.properties import UPSERT_ENABLED
 from frazil.stream.sink.batch import StreamSink
-from frazil.stream.sink.options import SinkOptions, mode_of_table, named_mode, sink_options
+from frazil.stream.sink.options import SinkOptions, named_mode, sink_options
 from frazil.tasks.attempts import Attempts
 
 _INSTALL = "frazil.install(spark) before the stream is defined; t.write_stream(frame, …) does it too."
@@ -51,19 +49,21 @@ class BatchSource(Protocol):
     def files_of(self, iterator: Iterator[pa.RecordBatch], context: WriteContext) -> list[DataFile]: ...
 
 
-def stream_options(options: Mapping[str, str], overwrite: bool) -> tuple[SinkOptions, dict[str, str]]:
+def place_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options that say where the table is."""
+    return {k: v for k, v in options.items() if k.lower() in _WHERE or k.lower().startswith("catalog.")}
+
+
+def stream_options(options: Mapping[str, str], overwrite: bool, of_table: Callable[[], str]) -> tuple[SinkOptions, dict[str, str]]:
     """Split options into those of the sink and those of the batch writer, which include where the table is. `overwrite`: the query has
-    output mode complete.
+    output mode complete. `of_table`: returns the write mode that the table's properties say, for a query that names none.
 
     Raises Unsupported for options that need a prepared session, and InvalidInput for a write mode that contradicts the output mode.
     """
-    place = {k: v for k, v in options.items() if k.lower() in _WHERE or k.lower().startswith("catalog.")}
+    place = place_options(options)
     given = {k: v for k, v in options.items() if k not in place and k.lower() not in _OF_SPARK}
     named = {k.lower().replace("_", "-") for k in given}
-    sink = sink_options(given, mode="complete" if overwrite and not named & {"mode", "write-mode"} else None)
-    if sink.keyed:
-        text = f"write-mode={sink.mode} needs a prepared session, since rows are shuffled by key before they are written."
-        raise Unsupported(text, hint=_INSTALL)
+    sink = sink_options(given, mode=None if named_mode(given) is not None else "complete" if overwrite else of_table())
     if overwrite != (sink.mode == "complete"):
         raise InvalidInput(
             f"write-mode={sink.mode} and Spark's output mode contradict each other.",
@@ -75,11 +75,14 @@ def stream_options(options: Mapping[str, str], overwrite: bool) -> tuple[SinkOpt
     return sink, {**place, **{k: str(v) for k, v in sink.write.items()}}
 
 
-def check_mode(options: Mapping[str, str], overwrite: bool, metadata: TableMetadata) -> None:
-    """Raise Unsupported where a property of the table, and no option, makes a stream upsert (`write.upsert.enabled`)."""
-    if not overwrite and named_mode(options) is None and (mode := mode_of_table(options, metadata)) != "append":
-        text = f"The table property {UPSERT_ENABLED.name} says write-mode={mode}, which needs a prepared session."
-        raise Unsupported(text, hint=f"{_INSTALL} Or give the option write-mode=append.", table=metadata.location)
+def batch_of_task() -> tuple[str, int]:
+    """Return the query's id and the batch's number of this task. Raises InvalidInput if Spark does not give them."""
+    task = TaskContext.get()
+    query = task.getLocalProperty("sql.streaming.queryId") if task is not None else None
+    batch = task.getLocalProperty("streaming.sql.batchId") if task is not None else None
+    if not query or batch is None:
+        raise InvalidInput("Spark does not give the id of the streaming query, without which a batch cannot be committed exactly once.")
+    return str(query), int(batch)
 
 
 @dataclass
@@ -102,15 +105,11 @@ class StreamSourceWriter(DataSourceStreamArrowWriter):
         self._source, self._options = source, options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        task = TaskContext.get()
-        query = task.getLocalProperty("sql.streaming.queryId") if task is not None else None
-        batch = task.getLocalProperty("streaming.sql.batchId") if task is not None else None
-        if not query or batch is None:
-            raise InvalidInput("Spark does not give the id of the streaming query, without which a batch cannot be committed exactly once.")
+        query, batch = batch_of_task()
         context = self._source.context
         context = replace(context, operation_id=f"{query}-{batch}-{context.operation_id}")
         files = self._source.files_of(iterator, context)
-        return StreamWritten(query, int(batch), context.operation_id, context.schema.schema_id, files, task_was_retried())
+        return StreamWritten(query, batch, context.operation_id, context.schema.schema_id, files, task_was_retried())
 
     def commit(self, messages: list[Any], batchId: int) -> None:
         written = [m for m in messages if isinstance(m, StreamWritten)]

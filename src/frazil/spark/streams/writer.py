@@ -30,6 +30,7 @@ from frazil.stream.sink.batch import OnCommit, StreamSink, checked_options
 from frazil.stream.sink.options import mode_of_table, named_mode
 
 _CHECKPOINT = ("checkpointlocation", "checkpoint_location", "checkpoint-location")
+_SPARKS_CHECKPOINT, _OF_SESSION = "checkpointLocation", "spark.sql.streaming.checkpointLocation"
 _QUERY = "sql.streaming.queryId"
 _ADAPTIVE = "spark.sql.adaptive.enabled"
 _UNBOUNDED = "Unbounded data stream doesn't support overwrite operation."
@@ -87,12 +88,14 @@ def start(writer: Any, frame: DataFrame, table: SinkTable, given: SinkArguments)
     )  # fmt: skip
     batches = BatchWriter(sink, table.engine_of, frame.sparkSession)
     if partition_commit is None:
+        require_checkpoint(frame.sparkSession, given.options, f"A stream into table {table.name}")
         return writer.outputMode(output).foreachBatch(batches).start()
     target = sink.where_to(table.engine_of(frame.sparkSession))
     no_batch = MicroBatch("", -1, table.name, backend, target.branch, wap_id=target.wap_id)
     partition_commit.check(table.loaded.metadata, no_batch)
     require_watermark(frame, partition_commit.options)
     require_end(partition_commit.options, given.ends)
+    require_checkpoint(frame.sparkSession, given.options, f"A stream into table {table.name}")
     query = writer.outputMode(output).foreachBatch(batches).start()
     announce = partial(_commit_partitions, partition_commit, replace(no_batch, query_id=query.id), table.loaded, batches)
     announce_without_batches(frame.sparkSession, query, announce, given.ends and partition_commit.options.end_input)
@@ -105,6 +108,15 @@ def _commit_partitions(partition_commit: PartitionCommit, batch: MicroBatch, tab
         return  # the branch's watermark may be that of another query, which is ahead
     newest = batch.backend.load(table.identifier or (table.metadata.location,))
     partition_commit.committed(replace(batch, watermark_ms=batches.watermark_ms, last=last), newest)
+
+
+def require_checkpoint(spark: Any, options: Mapping[str, Any], what: str) -> None:
+    """Raise InvalidInput if the query has no checkpoint folder. Spark would make a temporary one for a foreachBatch: each start would be a
+    new query, which writes all rows again."""
+    is_given = any(k.lower() == _SPARKS_CHECKPOINT.lower() and v is not None for k, v in options.items())
+    if not is_given and not spark.conf.get(_OF_SESSION, None):
+        hint = 'Write .option("checkpointLocation", "…") before start(): without it a restart writes all rows again.'
+        raise InvalidInput(f"{what} needs a checkpoint location.", hint=hint)
 
 
 def check_frame(frame: DataFrame, name: str) -> None:
@@ -217,12 +229,13 @@ class TableStreamWriter:
         self._own: Any = getattr(own, "own", own)  # in a prepared session this is Frazil's writer, which has Spark's in `own`
         for key, value in given.options.items():
             if key.lower() in _CHECKPOINT and value is not None:
-                self._own = self._own.option("checkpointLocation", str(value))
+                self.option(_SPARKS_CHECKPOINT, str(value))
 
     def option(self, key: str, value: Any) -> Self:
         """Set an option of the sink, or Spark's checkpointLocation."""
         if key.lower() in _CHECKPOINT:
-            self._own = self._own.option("checkpointLocation", value)
+            key = _SPARKS_CHECKPOINT
+            self._own = self._own.option(key, value)
         self._given = replace(self._given, options={**self._given.options, key: value})
         return self
 

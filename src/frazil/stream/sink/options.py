@@ -32,6 +32,14 @@ _FLINK = {
     "flink.max_continuous_empty_commits": "max-continuous-empty-commits",
     "write_parallelism": "frame.repartition(n), or the setting spark.sql.shuffle.partitions",
     "uid_suffix": "nothing: queries are told apart by their ids",
+    "table_refresh_interval": "nothing: every batch loads the table",
+    "flink.manifests.location": "nothing: no manifest is written before the commit",
+    "range_distribution_statistics_type": "distribution-mode=range: Spark samples the rows of each batch",
+    "range_distribution_sort_key_base_weight": "distribution-mode=range: Spark samples the rows of each batch",
+    "flink_maintenance.rewrite.enabled": "maintenance.rewrite.enabled",
+    "flink_maintenance.expire_snapshots.enabled": "maintenance.expire.enabled",
+    "flink_maintenance.delete_orphan_files.enabled": "maintenance.orphans.enabled",
+    "flink_maintenance.convert_equality_deletes.enabled": "maintenance.convert.enabled",
 }
 _PARTITION_COMMIT = ("sink.partition-commit.", "partition.time-extractor.", "partition.", "maintenance.")
 _NO_EFFECT = {  # of the options of a merge, those that equality deletes have no use for

@@ -128,10 +128,7 @@ def reduced(rows: pa.Table, reduction: Reduction) -> Reduced:
 
     Raises SchemaMismatch for keys that the table cannot hold, InvalidInput for kinds of rows that are not known.
     """
-    typed = pa.Table.from_batches(
-        list(conform(rows.select(list(reduction.key_names)), reduction.keys, WriteOptions(), case_sensitive=reduction.case_sensitive)),
-        schema=conform(rows.slice(0, 0).select(list(reduction.key_names)), reduction.keys, case_sensitive=reduction.case_sensitive).schema,
-    )
+    typed = _typed_keys(rows, reduction)
     removed = reduction.removed(rows)
     numbers = _last(rows, typed, reduction, removed)
     last_rows = rows.drop_columns([n for n in rows.column_names if n == POSITION or n in reduction.unstored])
@@ -139,6 +136,20 @@ def reduced(rows: pa.Table, reduction: Reduction) -> Reduced:
         last_rows, typed = last_rows.take(numbers), typed.take(numbers)
         removed = None if removed is None else removed.take(numbers)
     return Reduced(last_rows, typed, removed)
+
+
+def last_rows(rows: pa.Table, reduction: Reduction) -> pa.Table:
+    """Keep the last row of each key with all of its columns, so that the rows of several parts can be reduced together afterwards."""
+    last = _last(rows, _typed_keys(rows, reduction), reduction, reduction.removed(rows))
+    return rows if last is None else rows.take(last)
+
+
+def _typed_keys(rows: pa.Table, reduction: Reduction) -> pa.Table:
+    """Return the key columns, cast to the table's types."""
+    names, sensitive = list(reduction.key_names), reduction.case_sensitive
+    keys = conform(rows.select(names), reduction.keys, WriteOptions(), case_sensitive=sensitive)
+    schema = conform(rows.slice(0, 0).select(names), reduction.keys, case_sensitive=sensitive).schema
+    return pa.Table.from_batches(list(keys), schema=schema)
 
 
 def _last(rows: pa.Table, keys: pa.Table, reduction: Reduction, removed: pa.ChunkedArray | None) -> pa.Array | None:

@@ -57,12 +57,13 @@ class BatchRows(Protocol):
 @dataclass
 class ArrowRows:
     """Implement `BatchRows` for anything with an Arrow stream, in this process. `like`: the table's columns, by which Python values are
-    read."""
+    read. `engine`: says for which engine the summary of the snapshot is written."""
 
     frame: Any
     like: Schema | None = None
     case_sensitive: bool = True
     repeatable: bool = True
+    engine: Engine = IN_PROCESS
 
     @cached_property
     def table(self) -> pa.Table:
@@ -75,14 +76,14 @@ class ArrowRows:
 
     @property
     def input(self) -> InputFrame:
-        return InputFrame(self.table, IN_PROCESS)
+        return InputFrame(self.table, self.engine)
 
     @property
     def schema(self) -> Schema:
         return frame_schema(self.table)
 
     def runner(self, metadata: TableMetadata, storage: Storage) -> tuple[Engine, Runner]:
-        return IN_PROCESS, InProcess()
+        return self.engine, InProcess()
 
     @contextmanager
     def staged(self, reduction: Reduction, context: WriteContext) -> Iterator[MergeSource]:

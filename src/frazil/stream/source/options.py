@@ -62,6 +62,12 @@ _REFUSED = {
     "async-queue-preload-file-limit": "batches are planned when they are wanted; leave it out",
     "async-queue-preload-row-limit": "batches are planned when they are wanted; leave it out",
     "include-column-stats": "statistics of files are not part of rows; leave it out",
+    "table.exec.iceberg.worker-pool-size": "set ICEBERG_WORKER_NUM_THREADS in the environment",
+    "table.exec.iceberg.infer-source-parallelism": "tasks follow from split-size",
+    "table.exec.iceberg.infer-source-parallelism.max": "tasks follow from split-size",
+    "table.exec.iceberg.fetch-batch-record-count": "set spark.sql.parquet.columnarReaderBatchSize",
+    "table.exec.iceberg.split-assigner-type": "use order-by",
+    "table.exec.iceberg.expose-split-locality-info": "leave it out",
 }  # fmt: skip
 _UNITS = {"seconds": 1000.0, "milliseconds": 1.0, "microseconds": 1e-3, "nanoseconds": 1e-6}
 
