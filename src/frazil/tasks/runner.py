@@ -82,10 +82,10 @@ class InProcess:
         threads = max(1, self.parallelism // at_once)
         stopped, errors = threading.Event(), list[BaseException]()
 
-        def one(numbered: tuple[int, G]) -> R:
-            with place(Place(numbered[0], next(_attempts), threads, at_once, stopped)):
+        def one(numbered_group: tuple[int, G]) -> R:
+            with place(Place(numbered_group[0], next(_attempts), threads, at_once, stopped)):
                 try:
-                    return work(numbered[1])
+                    return work(numbered_group[1])
                 except BaseException as error:
                     errors.append(error)
                     stopped.set()
