@@ -82,7 +82,7 @@ class InProcess:
         threads = max(1, self.parallelism // at_once)
         stopped, errors = threading.Event(), list[BaseException]()
 
-        def one(numbered_group: tuple[int, G]) -> R:
+        def run_group(numbered_group: tuple[int, G]) -> R:
             with place(Place(numbered_group[0], next(_attempts), threads, at_once, stopped)):
                 try:
                     return work(numbered_group[1])
@@ -92,7 +92,7 @@ class InProcess:
                     raise
 
         try:
-            yield from map_in_order(one, enumerate(groups), at_once, abandon=stopped.set)
+            yield from map_in_order(run_group, enumerate(groups), at_once, abandon=stopped.set)
         except CancelledError:
             raise errors[0] from None  # the error because of which the others were stopped
 
