@@ -71,15 +71,15 @@ SCAN_METRICS = (
     "equality-delete-files", "positional-delete-files", "dvs",
 )  # fmt: skip
 _OF_SUMMARY = {  # counters of a commit by Java's names, and the keys of the snapshot's summary where these differ
-    **{f"{what}-delete-files": f"{what}-delete-files" for what in ("added", "removed", "total")},
-    **{f"{what}-{noun}": f"{what}-{noun}" for what in ("added", "total") for noun in ("data-files", "records")},
+    **{f"{change}-delete-files": f"{change}-delete-files" for change in ("added", "removed", "total")},
+    **{f"{change}-{noun}": f"{change}-{noun}" for change in ("added", "total") for noun in ("data-files", "records")},
     "removed-data-files": "deleted-data-files", "removed-records": "deleted-records",
-    **{f"{what}-equality-delete-files": f"{what}-equality-delete-files" for what in ("added", "removed")},
-    **{f"{what}-positional-delete-files": f"{what}-position-delete-files" for what in ("added", "removed")},
-    **{f"{what}-dvs": f"{what}-dvs" for what in ("added", "removed")},
-    **{f"{what}-files-size-bytes": f"{what}-files-size" for what in ("added", "removed", "total")},
-    **{f"{what}-positional-deletes": f"{what}-position-deletes" for what in ("added", "removed", "total")},
-    **{f"{what}-equality-deletes": f"{what}-equality-deletes" for what in ("added", "removed", "total")},
+    **{f"{change}-equality-delete-files": f"{change}-equality-delete-files" for change in ("added", "removed")},
+    **{f"{change}-positional-delete-files": f"{change}-position-delete-files" for change in ("added", "removed")},
+    **{f"{change}-dvs": f"{change}-dvs" for change in ("added", "removed")},
+    **{f"{change}-files-size-bytes": f"{change}-files-size" for change in ("added", "removed", "total")},
+    **{f"{change}-positional-deletes": f"{change}-position-deletes" for change in ("added", "removed", "total")},
+    **{f"{change}-equality-deletes": f"{change}-equality-deletes" for change in ("added", "removed", "total")},
     "manifests-created": "manifests-created", "manifests-replaced": "manifests-replaced", "manifests-kept": "manifests-kept",
     "manifest-entries-processed": "entries-processed",
 }  # fmt: skip

@@ -117,7 +117,7 @@ class IcebergWriterV2:
         if any(called == "clusterBy" for called, _ in self._calls):
             raise Unsupported("clusterBy is not for Iceberg tables.", hint="Partition by bucket(n, column), or set a sort order.")
 
-    def _write(self, verb: str, *condition: Any, **how: bool) -> None:
+    def _write(self, verb: str, *condition: Any, **overwrite_args: bool) -> None:
         """Write to an existing table, in Frazil or by Spark's own writer."""
         spark = self._frame.sparkSession
         name, branch = split_branch(self._table)
@@ -131,4 +131,4 @@ class IcebergWriterV2:
             raise NoSuchTableError(e.message, hint="create() makes a new table.", table=name) from e
         self._check_existing(name)
         where = sql_of(spark, table, condition[0]) if condition else None
-        insert(self._frame, table, {**self._options, **({"branch": branch} if branch else {})}, where=where, **how)
+        insert(self._frame, table, {**self._options, **({"branch": branch} if branch else {})}, where=where, **overwrite_args)

@@ -57,17 +57,17 @@ class _DdlTokens:
     """Take tokens one by one from the text of a DDL schema. `at`: the place of the next token."""
 
     text: str
-    at: int = 0
+    position: int = 0
 
     def peek(self) -> str:
-        match = _TOKEN.match(self.text, self.at)
+        match = _TOKEN.match(self.text, self.position)
         return match[0].strip() if match else ""
 
     def next(self) -> str:
-        match = _TOKEN.match(self.text, self.at)
+        match = _TOKEN.match(self.text, self.position)
         if not match:
-            raise ParseError(f"Cannot read the schema at {self.text[self.at : self.at + 20]!r}: {self.text!r}")
-        self.at = match.end()
+            raise ParseError(f"Cannot read the schema at {self.text[self.position : self.position + 20]!r}: {self.text!r}")
+        self.position = match.end()
         return match[0].strip()
 
     def take(self, *words: str) -> bool:
@@ -77,8 +77,8 @@ class _DdlTokens:
         return False
 
     def expect(self, mark: str) -> None:
-        if (got := self.next()) != mark:
-            raise ParseError(f"Expected {mark!r}, got {got!r} in schema {self.text!r}")
+        if (token := self.next()) != mark:
+            raise ParseError(f"Expected {mark!r}, got {token!r} in schema {self.text!r}")
 
     def name(self) -> str:
         token = self.next()
@@ -96,8 +96,8 @@ def parse_type(text: str) -> IcebergType:
     """Parse one type, e.g. `bigint`, `array<int>`; nested ids are provisional."""
     tokens = _DdlTokens(text.strip())
     parsed = _type(tokens, itertools.count(1))
-    if tokens.at < len(tokens.text.rstrip()):
-        raise ParseError(f"Cannot read the type at {tokens.text[tokens.at :]!r}: {text!r}")
+    if tokens.position < len(tokens.text.rstrip()):
+        raise ParseError(f"Cannot read the type at {tokens.text[tokens.position :]!r}: {text!r}")
     return parsed
 
 
@@ -121,8 +121,8 @@ def _fields(tokens: _DdlTokens, ids: Iterator[int], end: str) -> list[NestedFiel
             break
     if end:
         tokens.expect(end)
-    elif tokens.at < len(tokens.text):
-        raise ParseError(f"Cannot read the schema at {tokens.text[tokens.at : tokens.at + 30]!r}: {tokens.text!r}")
+    elif tokens.position < len(tokens.text):
+        raise ParseError(f"Cannot read the schema at {tokens.text[tokens.position : tokens.position + 30]!r}: {tokens.text!r}")
     return fields
 
 

@@ -123,12 +123,14 @@ def _updated(
     fields: Sequence[MappedField], parent: int | None, renamed: Mapping[int, NestedField], added: Mapping[int | None, list[NestedField]]
 ) -> tuple[MappedField, ...]:
     fresh = added.get(parent, [])
-    now = {f.field_id: renamed[f.field_id].name for f in fields if f.field_id is not None and f.field_id in renamed}
-    owner = {**{name: i for i, name in now.items()}, **{f.name: f.field_id for f in fresh}}
-    made = []
-    for f in fields:
-        names = [*f.names, now[f.field_id]] if f.field_id is not None and f.field_id in now else f.names
-        kept = tuple(n for n in dict.fromkeys(names) if owner.get(n, f.field_id) == f.field_id)
-        inner = f.fields if f.field_id is None else _updated(f.fields, f.field_id, renamed, added)
-        made.append(replace(f, names=kept, fields=inner))
-    return (*made, *(_mapped(f) for f in fresh))
+    new_names = {f.field_id: renamed[f.field_id].name for f in fields if f.field_id is not None and f.field_id in renamed}
+    owner = {**{name: i for i, name in new_names.items()}, **{f.name: f.field_id for f in fresh}}
+    updated = []
+    for mapped in fields:
+        names = list(mapped.names)
+        if mapped.field_id is not None and mapped.field_id in new_names:
+            names.append(new_names[mapped.field_id])
+        own_names = tuple(n for n in dict.fromkeys(names) if owner.get(n, mapped.field_id) == mapped.field_id)
+        inner = mapped.fields if mapped.field_id is None else _updated(mapped.fields, mapped.field_id, renamed, added)
+        updated.append(replace(mapped, names=own_names, fields=inner))
+    return (*updated, *(_mapped(f) for f in fresh))

@@ -158,12 +158,13 @@ def build_spec(schema: Schema, terms: Iterable[str], spec_id: int = 0, case_sens
 def check_names(schema: Schema, spec: PartitionSpec) -> None:
     """Check that names are used once, and that a name that is a column's belongs to an identity (or void) of that column."""
     seen: set[str] = set()
-    for f in spec.fields:
-        if not f.name:
+    for partition_field in spec.fields:
+        if not partition_field.name:
             raise ValidationError("Cannot use empty partition name")
-        if f.name in seen:
-            raise ValidationError(f"Cannot use partition name more than once: {f.name}")
-        seen.add(f.name)
-        column = schema.get_field(f.name)
-        if column is not None and not (isinstance(f.transform, IdentityTransform | VoidTransform) and column.field_id == f.source_id):
-            raise ValidationError(f"Cannot create partition from name that exists in schema: {f.name}")
+        if partition_field.name in seen:
+            raise ValidationError(f"Cannot use partition name more than once: {partition_field.name}")
+        seen.add(partition_field.name)
+        column = schema.get_field(partition_field.name)
+        is_own = isinstance(partition_field.transform, IdentityTransform | VoidTransform)
+        if column is not None and not (is_own and column.field_id == partition_field.source_id):
+            raise ValidationError(f"Cannot create partition from name that exists in schema: {partition_field.name}")

@@ -171,8 +171,8 @@ class Schema(JsonModel):
 
     def project(self, ids: Iterable[int]) -> Schema:
         """Project to the fields with these ids and the fields that enclose them; a selected struct, list or map comes whole."""
-        kept = _project(self.fields, set(ids))
-        return Schema(*kept, schema_id=self.schema_id, identifier_field_ids=self.identifier_field_ids)
+        projected = _project(self.fields, set(ids))
+        return Schema(*projected, schema_id=self.schema_id, identifier_field_ids=self.identifier_field_ids)
 
     def same_fields(self, other: Schema) -> bool:
         return self.fields == other.fields and set(self.identifier_field_ids) == set(other.identifier_field_ids)
@@ -193,15 +193,15 @@ def _walk(fields: Iterable[NestedField], prefix: str, around: tuple[int, ...]) -
         yield from _walk(children(f.field_type), name + ".", (*around, f.field_id))
 
 
-def _project(fields: tuple[NestedField, ...], wanted: set[int]) -> tuple[NestedField, ...]:
+def _project(fields: tuple[NestedField, ...], ids: set[int]) -> tuple[NestedField, ...]:
     kept = []
-    for f in fields:
-        if f.field_id in wanted:
-            kept.append(f)
-        elif inner := _project(children(f.field_type), wanted):
-            if not isinstance(f.field_type, StructType):  # a map keeps its key beside a pruned value
-                inner = tuple(next((i for i in inner if i.field_id == c.field_id), c) for c in children(f.field_type))
-            kept.append(replace(f, field_type=with_children(f.field_type, inner)))
+    for column in fields:
+        if column.field_id in ids:
+            kept.append(column)
+        elif inner := _project(children(column.field_type), ids):
+            if not isinstance(column.field_type, StructType):  # a map keeps its key beside a pruned value
+                inner = tuple(next((i for i in inner if i.field_id == c.field_id), c) for c in children(column.field_type))
+            kept.append(replace(column, field_type=with_children(column.field_type, inner)))
     return tuple(kept)
 
 
@@ -226,8 +226,8 @@ def with_unique_ids(schema: Schema, meant: Iterable[int] = ()) -> Schema:
     """Return the schema with a new id for each column that repeats one, since a new table assigns its own ids. `meant`: ids by which a spec
     or sort order names its columns. Raises ValidationError when one of these, or an identifier field's id, belongs to several columns."""
     names: dict[int, list[str]] = {}
-    for name, f, _ in schema._walked:
-        names.setdefault(f.field_id, []).append(name)
+    for name, column, _ in schema._walked:
+        names.setdefault(column.field_id, []).append(name)
     if len(names) == len(schema._walked):
         return schema
     for field_id in (*schema.identifier_field_ids, *meant):
@@ -238,13 +238,14 @@ def with_unique_ids(schema: Schema, meant: Iterable[int] = ()) -> Schema:
             )  # fmt: skip
     fresh, seen = itertools.count(schema.highest_field_id + 1), set[int]()
 
-    def one(f: NestedField) -> NestedField:
-        own = f.field_id if f.field_id not in seen else next(fresh)
+    def renumbered(column: NestedField) -> NestedField:
+        own = column.field_id if column.field_id not in seen else next(fresh)
         seen.add(own)
-        inside = children(f.field_type)
-        return replace(f, field_id=own, field_type=with_children(f.field_type, tuple(map(one, inside))) if inside else f.field_type)
+        inside = children(column.field_type)
+        type_ = with_children(column.field_type, tuple(map(renumbered, inside))) if inside else column.field_type
+        return replace(column, field_id=own, field_type=type_)
 
-    fields = tuple(map(one, schema.fields))
+    fields = tuple(map(renumbered, schema.fields))
     return Schema(*fields, schema_id=schema.schema_id, identifier_field_ids=schema.identifier_field_ids, extra=schema.extra)
 
 
@@ -265,16 +266,16 @@ def refuse_empty_structs(names: Sequence[str]) -> None:
 def check_identifier_fields(schema: Schema) -> None:
     """Check that identifier fields are required primitives, no floats, and not inside lists, maps or optional structs (spec, "Identifier
     Fields")."""
-    for i in schema.identifier_field_ids:
-        f = schema.by_id.get(i)
-        if f is None:
-            raise ValidationError(f"Cannot add field {i} as an identifier field: not found in current schema or added columns")
-        name, around = schema.find_column_name(i), [schema.by_id[p] for p in schema.parents[i]]
-        if not f.field_type.is_primitive:
+    for field_id in schema.identifier_field_ids:
+        column = schema.by_id.get(field_id)
+        if column is None:
+            raise ValidationError(f"Cannot add field {field_id} as an identifier field: not found in current schema or added columns")
+        name, around = schema.find_column_name(field_id), [schema.by_id[p] for p in schema.parents[field_id]]
+        if not column.field_type.is_primitive:
             raise ValidationError(f"Cannot add field {name} as an identifier field: not a primitive type field")
-        if f.optional or any(p.optional for p in around):
+        if column.optional or any(p.optional for p in around):
             raise ValidationError(f"Cannot add field {name} as an identifier field: it or its struct is not a required field")
-        if isinstance(f.field_type, FloatType | DoubleType):
+        if isinstance(column.field_type, FloatType | DoubleType):
             raise ValidationError(f"Cannot add field {name} as an identifier field: must not be float or double field")
         if any(isinstance(p.field_type, ListType | MapType) for p in around):
             raise ValidationError(f"Cannot add field {name} as an identifier field: must not be nested in list or map")

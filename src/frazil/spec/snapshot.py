@@ -112,11 +112,11 @@ class Snapshots(Sequence[Snapshot]):
 
     def texts(self, encode: Callable[[Snapshot], bytes]) -> list[bytes]:
         """Return the JSON text of each snapshot: as it was read or written before, else by `encode`."""
-        made = [encode(self._at(i)) if text is None else text for i, text in enumerate(self._texts)]
+        made = [encode(self._snapshot_at(i)) if text is None else text for i, text in enumerate(self._texts)]
         self._texts[:] = made
         return made
 
-    def _at(self, position: int) -> Snapshot:
+    def _snapshot_at(self, position: int) -> Snapshot:
         item = self._known[position]
         if item is None:
             text = self._texts[position]
@@ -130,14 +130,14 @@ class Snapshots(Sequence[Snapshot]):
     def __getitem__(self, position: slice) -> list[Snapshot]: ...
     def __getitem__(self, position: int | slice) -> Snapshot | list[Snapshot]:
         if isinstance(position, slice):
-            return [self._at(i) for i in range(*position.indices(len(self.ids)))]
-        return self._at(position)
+            return [self._snapshot_at(i) for i in range(*position.indices(len(self.ids)))]
+        return self._snapshot_at(position)
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def __iter__(self) -> Iterator[Snapshot]:
-        return (self._at(i) for i in range(len(self.ids)))
+        return (self._snapshot_at(i) for i in range(len(self.ids)))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Snapshots) and self.ids == other.ids and list(self) == list(other)
@@ -148,15 +148,15 @@ class Snapshots(Sequence[Snapshot]):
         if self._index is None:
             self._index = {n: i for i, n in enumerate(self.ids)}
         position = self._index.get(snapshot_id) if snapshot_id is not None else None
-        return None if position is None else self._at(position)
+        return None if position is None else self._snapshot_at(position)
 
     def adding(self, snapshot: Snapshot) -> Snapshots:
         return Snapshots((*self.ids, snapshot.snapshot_id), [*self._known, snapshot], [*self._texts, None], self._decode)
 
     def without(self, snapshot_ids: Iterable[int]) -> Snapshots:
         gone = set(snapshot_ids)
-        kept = [i for i, n in enumerate(self.ids) if n not in gone]
-        return Snapshots([self.ids[i] for i in kept], [self._known[i] for i in kept], [self._texts[i] for i in kept], self._decode)
+        places = [i for i, n in enumerate(self.ids) if n not in gone]
+        return Snapshots([self.ids[i] for i in places], [self._known[i] for i in places], [self._texts[i] for i in places], self._decode)
 
     def __repr__(self) -> str:
         shown = [f"  {time_text(s.timestamp_ms)}  {s}" for s in self[-20:]]

@@ -106,7 +106,7 @@ def with_version(base: ViewMetadata, schema: Schema, version: ViewVersion, prope
     Raises ValidationError where a dialect of the current version would be lost, unless replace.drop-dialect.allowed is true.
     """
     merged = {**base.properties, **properties}
-    kept = _check_properties(merged)
+    num_entries = _check_properties(merged)
     _check_version(version)
     lost = base.current_version().queries.keys() - version.queries.keys()
     if lost and merged.get(DROP_DIALECT, "false").strip().lower() != "true":
@@ -117,23 +117,23 @@ def with_version(base: ViewMetadata, schema: Schema, version: ViewVersion, prope
     schemas = base.schemas if same_schema is not None else (*base.schemas, _numbered(schema, schema_id))
     wanted = replace(version, schema_id=schema_id)
     chosen = next((v for v in base.versions if v.means_the_same(wanted)), None)
-    versions, at = base.versions, now_ms
+    versions, current_since_ms = base.versions, now_ms
     if chosen is None:
         chosen = replace(wanted, version_id=max(v.version_id for v in base.versions) + 1)
-        versions, at = (*versions, chosen), chosen.timestamp_ms
+        versions, current_since_ms = (*versions, chosen), chosen.timestamp_ms
     log = base.version_log
     if chosen.version_id != base.current_version_id:
-        log = (*log, ViewHistoryEntry(at, chosen.version_id))
-    versions, log = _retained(versions, log, chosen.version_id, kept)
+        log = (*log, ViewHistoryEntry(current_since_ms, chosen.version_id))
+    versions, log = _retained(versions, log, chosen.version_id, num_entries)
     return replace(base, schemas=schemas, versions=versions, version_log=log, current_version_id=chosen.version_id, properties=merged)
 
 
 def _retained(
-    versions: tuple[ViewVersion, ...], log: tuple[ViewHistoryEntry, ...], current: int, kept: int
+    versions: tuple[ViewVersion, ...], log: tuple[ViewHistoryEntry, ...], current: int, num_entries: int
 ) -> tuple[tuple[ViewVersion, ...], tuple[ViewHistoryEntry, ...]]:
     """Keep the current version and the newest others. The log begins after its last entry of a version that is gone."""
     others = sorted((v.version_id for v in versions if v.version_id != current), reverse=True)
-    ids = {current, *others[: kept - 1]}
+    ids = {current, *others[: num_entries - 1]}
     gone = [i for i, entry in enumerate(log) if entry.version_id not in ids]
     return tuple(v for v in versions if v.version_id in ids), log[gone[-1] + 1 :] if gone else log
 
@@ -152,11 +152,12 @@ def _check_version(version: ViewVersion) -> None:
 
 def _check_properties(properties: Mapping[str, str]) -> int:
     """Check the properties that steer how a view is kept; return the number of versions to keep. Raises ValidationError."""
-    kept, drop, codec = properties.get(VERSIONS_KEPT, "10"), properties.get(DROP_DIALECT, "false"), properties.get(COMPRESSION, "gzip")
-    if not kept.strip().isdecimal() or not 0 < int(kept) < _INT:
-        raise ValidationError(f"View property {VERSIONS_KEPT} must be a positive number, not {kept!r}.")
+    num_entries, drop = properties.get(VERSIONS_KEPT, "10"), properties.get(DROP_DIALECT, "false")
+    codec = properties.get(COMPRESSION, "gzip")
+    if not num_entries.strip().isdecimal() or not 0 < int(num_entries) < _INT:
+        raise ValidationError(f"View property {VERSIONS_KEPT} must be a positive number, not {num_entries!r}.")
     if drop.strip().lower() not in ("true", "false"):
         raise ValidationError(f"View property {DROP_DIALECT} must be true or false, not {drop!r}.")
     if codec.strip().lower() not in ("none", "gzip"):
         raise ValidationError(f"View property {COMPRESSION} must be none or gzip, not {codec!r}.")
-    return int(kept)
+    return int(num_entries)

@@ -41,17 +41,17 @@ def _all_optional(schema: Schema) -> Schema:
     def optional_type(type_: IcebergType) -> IcebergType:
         match type_:
             case StructType():
-                return StructType(*(optional(f) for f in type_.fields))
+                return StructType(*(optional(field) for field in type_.fields))
             case ListType():
                 return replace(type_, element_type=optional_type(type_.element_type), element_required=False)
             case MapType():
                 return replace(type_, value_type=optional_type(type_.value_type), value_required=False)
         return type_
 
-    def optional(f: NestedField) -> NestedField:
-        return replace(f, field_type=optional_type(f.field_type), required=False)
+    def optional(field: NestedField) -> NestedField:
+        return replace(field, field_type=optional_type(field.field_type), required=False)
 
-    return Schema(*(optional(f) for f in schema.fields))
+    return Schema(*(optional(field) for field in schema.fields))
 
 
 def table_metadata(

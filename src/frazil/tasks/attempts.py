@@ -81,21 +81,21 @@ def attempts_of(operation: Operation, runner: Runner) -> Attempts:
     return Attempts(operation, linger > 0, lambda: linger, runner.repeats)
 
 
-def _leave_only(operation: Operation, kept: Iterable[str], linger: float) -> None:
+def _leave_only(operation: Operation, committed: Iterable[str], linger: float) -> None:
     """Remove the operation's files that are not kept, and keep looking for `linger` seconds, since tasks that were told to stop may finish
     a file first. Best effort: a file that is missed becomes an orphan.
 
     Files are compared by base name, which is unique within an operation, since a store may list a location in another spelling than the
     one it was written under.
     """
-    wanted = frozenset(base_name(k) for k in kept)
+    names_to_keep = frozenset(base_name(k) for k in committed)
     with contextlib.suppress(Exception):
         storage = operation.storage
         root = data_root(operation.location, operation.properties)
         until = time.monotonic() + linger
         while True:
             found = (f.location for f in storage.list(root) if operation.operation_id in f.location)
-            storage.delete_many([f for f in found if base_name(f) not in wanted])
+            storage.delete_many([f for f in found if base_name(f) not in names_to_keep])
             if time.monotonic() >= until:
                 return
             time.sleep(_PAUSE)

@@ -82,17 +82,17 @@ class InProcess:
         threads = max(1, self.parallelism // at_once)
         stopped, errors = threading.Event(), list[BaseException]()
 
-        def one(numbered: tuple[int, G]) -> R:
-            with place(Place(numbered[0], next(_attempts), threads, at_once, stopped)):
+        def run_group(numbered_group: tuple[int, G]) -> R:
+            with place(Place(numbered_group[0], next(_attempts), threads, at_once, stopped)):
                 try:
-                    return work(numbered[1])
+                    return work(numbered_group[1])
                 except BaseException as error:
                     errors.append(error)
                     stopped.set()
                     raise
 
         try:
-            yield from map_in_order(one, enumerate(groups), at_once, abandon=stopped.set)
+            yield from map_in_order(run_group, enumerate(groups), at_once, abandon=stopped.set)
         except CancelledError:
             raise errors[0] from None  # the error because of which the others were stopped
 

@@ -49,7 +49,7 @@ class FlakyRunner:
         order = list(range(len(groups)))
         if self.seed is not None:
             random.Random(self.seed).shuffle(order)
-            self.fired += [("reorder", number) for at, number in enumerate(order) if at != number]
+            self.fired += [("reorder", number) for place, number in enumerate(order) if place != number]
 
         def run_group(number: int) -> R:
             result = work(groups[number])

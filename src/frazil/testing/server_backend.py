@@ -145,8 +145,8 @@ class ServerBackend:
         with self._lock:
             before, received = dict(self._tables), len(self.received)
             done: list[Committed] = []
-            for one in swaps:
-                outcome = self.swap(one.base, one.metadata, updates=one.updates, requirements=one.requirements)
+            for swap in swaps:
+                outcome = self.swap(swap.base, swap.metadata, updates=swap.updates, requirements=swap.requirements)
                 if not isinstance(outcome, Committed):
                     self._tables, self.received = before, self.received[:received]
                     return outcome

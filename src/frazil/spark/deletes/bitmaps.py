@@ -203,9 +203,9 @@ def batches_of(key: int, positions: Positions) -> Iterator[pa.RecordBatch]:
     chunks = positions >> 16
     numbers, begins = np.unique(chunks, return_index=True)
     ends = np.append(begins[1:], len(positions))
-    for at in range(0, len(numbers), _SLICE):
-        slice_numbers = numbers[at : at + _SLICE]
-        in_slice = slice(begins[at], ends[min(at + _SLICE, len(numbers)) - 1])
+    for start in range(0, len(numbers), _SLICE):
+        slice_numbers = numbers[start : start + _SLICE]
+        in_slice = slice(begins[start], ends[min(start + _SLICE, len(numbers)) - 1])
         bits = np.zeros(len(slice_numbers) * ROWS, bool)
         bits[np.searchsorted(slice_numbers, chunks[in_slice]) * ROWS + (positions[in_slice] & (ROWS - 1))] = True
         yield _batch(slice_numbers + key, np.packbits(bits, bitorder="little").view(np.int64))

@@ -179,22 +179,22 @@ def _by_scan(spark: Any, relation: EqualityRelation, chosen: Sequence[int], keys
 def _by_arrow(spark: Any, relation: EqualityRelation, chosen: Sequence[int], keys: Keys) -> DataFrame:
     """Read the keys of the chosen delete files by Arrow in tasks."""
     check_workers(spark)
-    types = {n: keys.schema.by_id[n].field_type for n in relation.ids}
-    schema = s.StructType([s.StructField(_key(n), spark_type(t)) for n, t in types.items()])
+    types = {field_id: keys.schema.by_id[field_id].field_type for field_id in relation.ids}
+    schema = s.StructType([s.StructField(_key(field_id), spark_type(t)) for field_id, t in types.items()])
     extra = {_DELETE_SEQUENCE: relation.sequences, _DELETE_SCOPE: relation.scopes}
     numbers = {k: v[chosen] for k, v in extra.items() if v is not None}
     for name in numbers:
         schema = schema.add(name, s.LongType())
     packs: list[list[tuple[DataFile, list[int]]]] = []
     size = _PACK
-    for at, n in enumerate(chosen):
+    for place, number in enumerate(chosen):
         if size >= _PACK:
             packs.append([])
             size = 0
-        packs[-1].append((relation.deletes[n], [int(v[at]) for v in numbers.values()]))
-        size += relation.deletes[n].size
+        packs[-1].append((relation.deletes[number], [int(v[place]) for v in numbers.values()]))
+        size += relation.deletes[number].size
     frame = over_groups(spark, packs, schema, __name__, "read_keys", keys, relation.ids, arrow_schema(schema))
-    columns = [comparable(F.col(_key(n)), t, t).alias(_key(n)) for n, t in types.items()]
+    columns = [comparable(F.col(_key(field_id)), t, t).alias(_key(field_id)) for field_id, t in types.items()]
     selected: DataFrame = frame.select(*columns, *numbers)
     return selected
 

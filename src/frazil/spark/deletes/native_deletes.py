@@ -160,14 +160,15 @@ class ScanDeletes:
             assert columns is not None
             keys = Keys(columns.schema, storage, mapping)
             fields = {f.field_id: f for f in columns.fields}
-            required = frozenset(n for n, f in fields.items() if f.required)
-            values = {n: comparable(value(f), f.field_type, columns.schema.by_id[n].field_type) for n, f in fields.items()}
-            for n, relation in enumerate(null_safe_only(r, required, storage) for r in self.relations):
+            required = frozenset(field_id for field_id, f in fields.items() if f.required)
+            types = {field_id: columns.schema.by_id[field_id].field_type for field_id in fields}
+            values = {field_id: comparable(value(f), f.field_type, types[field_id]) for field_id, f in fields.items()}
+            for number, relation in enumerate(null_safe_only(r, required, storage) for r in self.relations):
                 if flag is None:
                     scan = without_deleted(scan, relation, keys, values.__getitem__)
                 else:
-                    scan = with_flag(scan, relation, keys, values.__getitem__, f"{flag}_{n}")
-                    flags.append(F.col(f"{flag}_{n}"))
+                    scan = with_flag(scan, relation, keys, values.__getitem__, f"{flag}_{number}")
+                    flags.append(F.col(f"{flag}_{number}"))
         if flag is None:
             return scan
         is_deleted = F.lit(False)

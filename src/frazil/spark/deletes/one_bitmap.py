@@ -64,19 +64,19 @@ class OneBitmap:
         have numbers there.
         """
         direct = keys.text is None
-        by_key = {f.key: f for f in files}
-        rows = np.array([f.file.record_count for f in by_key.values()], np.int64)
+        by_key = {deleted.key: deleted for deleted in files}
+        rows = np.array([deleted.file.record_count for deleted in by_key.values()], np.int64)
         begins = np.array(list(by_key)) if direct else by_rows(rows, np.ones(len(rows), np.bool_))
         sizes = np.maximum(-(-rows // UNIT), 1)
         words, length = int(sizes.sum()), places(list(by_key))
         numbers = np.zeros(words + 3 * length, np.int64)
         cache = DeleteCache(bitmaps.CACHE)
-        for (key, f), begin, size in zip(by_key.items(), begins.tolist(), sizes.tolist(), strict=True):
+        for (key, deleted), begin, size in zip(by_key.items(), begins.tolist(), sizes.tolist(), strict=True):
             bits = np.zeros(size * UNIT, bool)
-            bits[positions_of(f.file, f.deletes, storage, cache)] = True
+            bits[positions_of(deleted.file, deleted.deletes, storage, cache)] = True
             numbers[begin // UNIT :][:size] = np.packbits(bits, bitorder="little").view(np.int64)
             place = words + key % length
-            numbers[[place, place + length, place + 2 * length]] = begin, f.file.record_count, key
+            numbers[[place, place + length, place + 2 * length]] = begin, deleted.file.record_count, key
         return cls(numbers, words, length, direct)
 
     def beside(self, scan: DataFrame) -> DataFrame:

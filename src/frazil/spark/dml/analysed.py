@@ -84,10 +84,10 @@ def are_deterministic(chosen: DataFrame) -> list[bool]:
 
 def columns_by_id(frame: DataFrame, schema: Schema) -> dict[int, Column]:
     """Return the columns of a table by field id, of a frame that begins with them."""
-    return {f.field_id: at(frame, n) for n, f in enumerate(schema.fields)}
+    return {f.field_id: column_at(frame, n) for n, f in enumerate(schema.fields)}
 
 
-def at(frame: DataFrame, place: int) -> Column:
+def column_at(frame: DataFrame, place: int) -> Column:
     """Return a column by its place, even where its name contains dots or back quotes, or occurs twice."""
     names = frame.columns  # asked for once: each call costs time for every column
     alike = sum(n.lower() == names[place].lower() for n in names)

@@ -199,10 +199,10 @@ class _Writing:
             if inserts:
                 self._insert(self._unmatched([r.matched for r in reports if r.matched]))
         else:
-            how = {(False, False): "inner", (True, False): "right", (False, True): "left", (True, True): "full"}
+            join_types = {(False, False): "inner", (True, False): "right", (False, True): "left", (True, True): "full"}
             with as_input():
                 marked = self.source.withColumn(FOUND, F.lit(True))
-                joined = job.target.join(marked, on, how[bool(inserts), bool(merge.of(When.NOT_MATCHED_BY_SOURCE))])
+                joined = job.target.join(marked, on, join_types[bool(inserts), bool(merge.of(When.NOT_MATCHED_BY_SOURCE))])
             self._write(joined, merge.clauses)
 
     @property

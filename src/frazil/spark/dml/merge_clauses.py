@@ -12,7 +12,7 @@ from pyspark.sql import types as s
 
 from frazil.errors import InvalidInput
 from frazil.rows.clauses import Clause, Do, Merge, When
-from frazil.spark.dml.analysed import as_input, at, bound_to, columns_by_id, expression
+from frazil.spark.dml.analysed import as_input, bound_to, column_at, columns_by_id, expression
 from frazil.spark.dml.checked import GivenExpression, checked
 from frazil.spark.dml.new_values import Given, Matched, NewColumns, given_expressions
 from frazil.spark.dml.row_changes import FILE, NUMBER
@@ -117,7 +117,7 @@ class Clauses:
         keeps the columns that the source lacks."""
         missing: list[str] = []
         fields = [f for f in self.source.schema.fields if f.name != NUMBER]
-        given = [(f.name, f.dataType, at(source, n)) for n, f in enumerate(fields)]
+        given = [(f.name, f.dataType, column_at(source, n)) for n, f in enumerate(fields)]
         pairs = tuple(self._matched(self.schema.fields, given, (), missing, self.merge.merge_schema and clause.updates))
         if missing and not self.merge.merge_schema:
             raise InvalidInput(
@@ -131,25 +131,25 @@ class Clauses:
     ) -> Iterator[tuple[tuple[i.NestedField, ...], Any]]:  # fmt: skip
         """Yield (path, value) of the wanted columns that the source has; the names of others are added to `missing`. `members`: of a struct
         only the members that the source has are assigned."""
-        for f in wanted:
-            near = [c for c in given if c[0] == f.name]
-            near = near or [c for c in given if not self.case_sensitive and c[0].lower() == f.name.lower()]
-            full = ".".join(p.name for p in (*path, f))
-            if len(near) > 1:
-                raise InvalidInput(f"MERGE: the source has several columns {full}: {', '.join(c[0] for c in near)}.")
-            if not near:
-                missing.append(full)
+        for field in wanted:
+            candidates = [c for c in given if c[0] == field.name]
+            candidates = candidates or [c for c in given if not self.case_sensitive and c[0].lower() == field.name.lower()]
+            name = ".".join(p.name for p in (*path, field))
+            if len(candidates) > 1:
+                raise InvalidInput(f"MERGE: the source has several columns {name}: {', '.join(c[0] for c in candidates)}.")
+            if not candidates:
+                missing.append(name)
                 continue
-            _, type_, column = near[0]
-            if isinstance(f.field_type, i.StructType) and isinstance(type_, s.StructType):
+            _, type_, column = candidates[0]
+            if isinstance(field.field_type, i.StructType) and isinstance(type_, s.StructType):
                 lacking: list[str] = []
                 inside = [(m.name, m.dataType, column.getField(m.name)) for m in type_.fields]
-                parts = list(self._matched(f.field_type.fields, inside, (*path, f), lacking, members))
+                parts = list(self._matched(field.field_type.fields, inside, (*path, field), lacking, members))
                 missing += lacking
                 if lacking and members:  # the members that the source has, so that the others stay
                     yield from parts
                     continue
-            yield (*path, f), Matched(column)
+            yield (*path, field), Matched(column)
 
 
 def choice(values: Sequence[tuple[int, Column]]) -> Column | None:

@@ -54,8 +54,8 @@ class Given:
         seen: dict[int, str] = {}
         for name, value in assignments:
             path = _path(schema, name, case_sensitive, prefixes)
-            for f in path:
-                if (other := seen.get(f.field_id)) is not None:
+            for column in path:
+                if (other := seen.get(column.field_id)) is not None:
                     raise InvalidInput(f"Column {name} is assigned more than once (see {other}).", column=name)
             if any(path[-1] in other_path for other_path, _ in pairs):
                 raise InvalidInput(f"Column {name} is assigned together with a member of it.", column=name)
@@ -131,17 +131,17 @@ class NewColumns:
                     raise InvalidInput(f"Column {_name(path)}: {e.message}", hint=e.hint, column=_name(path)) from e
             raise
 
-    def _column(self, f: i.NestedField, assigned: Mapping[int, Column], old: Column | None, name: str) -> Column:
+    def _column(self, column: i.NestedField, assigned: Mapping[int, Column], old: Column | None, name: str) -> Column:
         """Return the new value of a column: assigned, rebuilt from assigned members, the old one, or the write default."""
-        if f.field_id in assigned:
-            return assigned[f.field_id]
-        if isinstance(f.field_type, i.StructType) and _is_assigned_in(f.field_type, assigned):
+        if column.field_id in assigned:
+            return assigned[column.field_id]
+        if isinstance(column.field_type, i.StructType) and _is_assigned_in(column.field_type, assigned):
             inside = [
                 self._column(m, assigned, None if old is None else old.getField(m.name), f"{name}.{m.name}").alias(m.name)
-                for m in f.field_type.fields
+                for m in column.field_type.fields
             ]
             return F.struct(*inside)  # the struct itself is not null, as in Spark
-        return absent_column(f, self.problems, name) if old is None else old
+        return absent_column(column, self.problems, name) if old is None else old
 
     def _fit(self, c: Column, have: s.DataType, path: tuple[i.NestedField, ...], origin: Origin) -> Column:
         """Convert a value to the type of its column, by the rules for how it was given; what does not fit is added to the problems."""
@@ -254,10 +254,10 @@ def _checked(c: Column, to: s.DataType, name: str) -> Column:
 def failed(error: BaseException) -> EvaluationError | SchemaMismatch | None:
     """Return the error for a job that failed because of a value that did not fit or could not be computed; None for other failures."""
     text = str(error)
-    if (wrong := misfit(text)) is not None:
-        return wrong
-    at = text.find(OVERFLOW)
-    if at < 0:
+    if (mismatch := misfit(text)) is not None:
+        return mismatch
+    begin = text.find(OVERFLOW)
+    if begin < 0:
         return EvaluationError(text.splitlines()[0]) if type(error).__name__ in _VALUE_ERRORS and text else None
-    message = text[at + len(OVERFLOW) :].split(". SQLSTATE")[0].split(" SQLSTATE")[0].splitlines()[0]
+    message = text[begin + len(OVERFLOW) :].split(". SQLSTATE")[0].split(" SQLSTATE")[0].splitlines()[0]
     return EvaluationError(f"{message}.")

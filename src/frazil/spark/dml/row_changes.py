@@ -35,7 +35,7 @@ from frazil.scan.columns import metadata_columns
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import FileScanTask
 from frazil.spark.dml import change_tasks
-from frazil.spark.dml.analysed import as_input, at, columns_by_id, conditions
+from frazil.spark.dml.analysed import as_input, column_at, columns_by_id, conditions
 from frazil.spark.dml.change_tasks import (
     BY_SOURCE_DELETED,
     BY_SOURCE_UPDATED,
@@ -197,7 +197,7 @@ class Job:
         projection = Schema(*fields, *(known[n] for n in marks))
         frame = read(spark, plan, projection=projection, storage=context.write.storage, where=where)
         last = len(fields)
-        columns = [at(frame, n) for n in range(last)] + [at(frame, last + n).alias(m) for n, m in enumerate(marks.values())]
+        columns = [column_at(frame, n) for n in range(last)] + [column_at(frame, last + n).alias(m) for n, m in enumerate(marks.values())]
         return cls(spark, plan, context, predicate, kind, frame.select(*columns), time)
 
     @property

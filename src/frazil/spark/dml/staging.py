@@ -204,7 +204,7 @@ def write_part(staged: StagedFrame, batches: Iterator[pa.RecordBatch]) -> Iterat
 
 def _written(staged: StagedFrame, location: str, batches: Iterator[pa.RecordBatch]) -> tuple[tuple[StagedFile, ...], dict[int, KeyValues]]:
     """Write batches to a file; returns the file (none when there are no rows) and the summaries of its columns."""
-    seen = {n: _Seen() for n, f in enumerate(staged.spark_schema.fields) if type(f.dataType) in ORDERED}
+    key_values = {number: _Seen() for number, f in enumerate(staged.spark_schema.fields) if type(f.dataType) in ORDERED}
     rows, size = 0, 0
     batch = next(batches, None)
     if batch is not None:
@@ -213,11 +213,11 @@ def _written(staged: StagedFrame, location: str, batches: Iterator[pa.RecordBatc
                 conformed = fitted(batch, staged.schema)
                 writer.write_batch(conformed)
                 rows, size = rows + conformed.num_rows, size + conformed.nbytes
-                for n, values in seen.items():
-                    values.add(conformed.column(n))
+                for number, values in key_values.items():
+                    values.add(conformed.column(number))
                 batch = next(batches, None)
     files = (StagedFile(location, rows, size),) if rows else ()
-    return files, {n: v for n, values in seen.items() if (v := values.summary()) is not None}
+    return files, {number: v for number, values in key_values.items() if (v := values.summary()) is not None}
 
 
 class _Seen:

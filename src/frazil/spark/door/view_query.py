@@ -33,25 +33,25 @@ def query_frame(spark: Any, name: str, sql: str, schema: Schema, query_columns: 
     if jvm_of(spark) is None:
         hint = "The SQL is that of view.sql_for('spark'); on a classic session view.to_spark() runs it."
         raise Unsupported(f"View {name} cannot be run on Spark Connect.", hint=hint, view=name)
-    made: list[str] = []
+    temporary_views: list[str] = []
     try:
         pieces, end = [], 0
         for start, stop, parts, aliased in sorted(set(_relations(spark, _parsed(spark, sql), sql, frozenset(), False))):
             found = resolve(parts)
             if isinstance(found, DataFrame):
-                made.append(f"frazil_view_{uuid.uuid4().hex}")
-                found.createOrReplaceTempView(made[-1])
-                source = made[-1] if aliased else f"{made[-1]} AS {back_quoted(parts[-1:])}"
+                temporary_views.append(f"frazil_view_{uuid.uuid4().hex}")
+                found.createOrReplaceTempView(temporary_views[-1])
+                source = temporary_views[-1] if aliased else f"{temporary_views[-1]} AS {back_quoted(parts[-1:])}"
             else:
                 source = back_quoted(found)
             pieces += [sql[end:start], source]
             end = stop
         frame = frame_of(spark, _parsed(spark, "".join([*pieces, sql[end:]])))
     except (AnalysisException, ParseException) as error:
-        told = str(error).strip().partition("\n")[0][:500]
-        raise InvalidInput(f"Spark refuses the query of view {name}: {told}", hint=f"The query is: {sql}", view=name) from error
+        reason = str(error).strip().partition("\n")[0][:500]
+        raise InvalidInput(f"Spark refuses the query of view {name}: {reason}", hint=f"The query is: {sql}", view=name) from error
     finally:
-        for view in made:  # not by spark.catalog, which would drop what is cached of the table, too
+        for view in temporary_views:  # not by spark.catalog, which would drop what is cached of the table, too
             spark._jsparkSession.sessionState().catalog().dropTempView(view)
     return _shaped(spark, name, frame, schema, query_columns)
 
@@ -97,11 +97,11 @@ def _of_expression(spark: Any, expression: Any, sql: str, hidden: frozenset[str]
 def _place(plan: Any, sql: str, parts: tuple[str, ...]) -> tuple[int, int]:
     """Return where the name of a table stands, as the parser tells. Raises Unsupported where the text there is another one."""
     start = plan.origin().startIndex()
-    at = start.get() if start.isDefined() else len(sql)  # the parser counts code points, as Python does
-    match = _NAME.match(sql, at)
+    offset = start.get() if start.isDefined() else len(sql)  # the parser counts code points, as Python does
+    match = _NAME.match(sql, offset)
     if match is None or identifier_parts(re.sub(r"\s*\.\s*(?=(?:[^`]*`[^`]*`)*[^`]*$)", ".", match[0])) != parts:
         raise Unsupported(f"The name {'.'.join(parts)} cannot be found in the text of the view's query.", hint=f"The query is: {sql}")
-    return at, match.end()
+    return offset, match.end()
 
 
 def _shaped(spark: Any, name: str, frame: DataFrame, schema: Schema, query_columns: Sequence[str]) -> DataFrame:
@@ -114,9 +114,9 @@ def _shaped(spark: Any, name: str, frame: DataFrame, schema: Schema, query_colum
     order = list(range(len(wanted.fields))) if positional else [frame.columns.index(c) for c in query_columns]
     numbered = frame.toDF(*(f"c{n}" for n in range(len(frame.columns))))
     columns = []
-    for field, at in zip(wanted.fields, order, strict=True):
-        found = frame.schema.fields[at].dataType
-        column = f.col(f"c{at}")
+    for field, place in zip(wanted.fields, order, strict=True):
+        found = frame.schema.fields[place].dataType
+        column = f.col(f"c{place}")
         if found.simpleString() != field.dataType.simpleString():
             if not can_up_cast(spark, found.json(), field.dataType.json()):
                 text = f"Column {field.name} of view {name} is {field.dataType.simpleString()}, but its query gives {found.simpleString()}."

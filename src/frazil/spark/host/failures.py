@@ -36,7 +36,7 @@ def storage_failure(text: str, directory: str) -> StorageError | None:
     text names none."""
     if raised := _STORAGE_ERROR.search(text):
         file = _FILE.match(raised["message"])
-        number = next((n for what, n in _ERROR_NUMBERS.items() if what in raised["message"]), None)
+        number = next((n for phrase, n in _ERROR_NUMBERS.items() if phrase in raised["message"]), None)
         code = errno.errorcode[number] if number is not None else None
         return StorageError(raised["message"], file=file["file"] if file else directory, errno=code)
     if java_error := _JAVA_ERROR.search(text):

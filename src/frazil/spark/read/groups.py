@@ -64,21 +64,23 @@ def scan_groups(
         paths = planned.table.column("file_path").to_pylist()
         formats, kinds_of_files = planned.table.column("file_format").to_pylist(), _kinds(planned, paths)
         grouped: set[int] = set()
-        for kind, wanted in shapes.items():
-            if wanted is None or not all(is_readable(f.field_type) or isinstance(f.field_type, i.UnknownType) for f in wanted.fields):
+        for kind, shape_of_kind in shapes.items():
+            if shape_of_kind is None:
+                continue
+            if not all(is_readable(f.field_type) or isinstance(f.field_type, i.UnknownType) for f in shape_of_kind.fields):
                 continue
             possible = [
-                n for n, (path, file_format, kind_of_file) in enumerate(zip(paths, formats, kinds_of_files, strict=True))
+                place for place, (path, file_format, kind_of_file) in enumerate(zip(paths, formats, kinds_of_files, strict=True))
                 if kind_of_file == kind and file_format == "parquet" and not is_hidden(path) and jvm_can_open(spark, path, schemes, storage)
             ]  # fmt: skip
-            for n, (constants, names) in _readable(plan, planned.spec, wanted, storage, mapping, paths, possible):
-                if kind == EQUALITY and names is not None and any(f.name.startswith("\0") for f in wanted.fields):
+            for place, (constants, names) in _readable(plan, planned.spec, shape_of_kind, storage, mapping, paths, possible):
+                if kind == EQUALITY and names is not None and any(f.name.startswith("\0") for f in shape_of_kind.fields):
                     continue  # a key column that was dropped from the table is not in the name mapping
                 group = native.setdefault((planned.spec_id, constants, names, kind), ScanGroup(planned, constants, names, kind))
-                group.rows.append(n)
-                grouped.add(n)
+                group.rows.append(place)
+                grouped.add(place)
         if len(grouped) < len(paths):
-            for_arrow = [n for n in range(len(paths)) if n not in grouped]
+            for_arrow = [place for place in range(len(paths)) if place not in grouped]
             arrow.append(planned.chosen(for_arrow))
     return list(native.values()), arrow
 
@@ -118,27 +120,27 @@ def _readable(
     if mapping is not None:
         # A table with a name mapping may have files that were not written for it: files without field ids, and files in Spark's old
         # calendar, whose dates and times Spark's scan would convert.
-        schemas = file_schemas([paths[n] for n in possible], storage)
+        schemas = file_schemas([paths[place] for place in possible], storage)
         times = any(contains(f.field_type, i.DateType, i.TimestampType, i.TimestamptzType) for f in shape.fields)
-        changed = in_old_calendar([paths[n] for n in possible], storage) if times else set()
+        changed = in_old_calendar([paths[place] for place in possible], storage) if times else set()
         with_ids = []
-        for n in possible:
-            if paths[n] in changed:
+        for place in possible:
+            if paths[place] in changed:
                 continue
-            root = schemas[paths[n]]
+            root = schemas[paths[place]]
             if any(node.field_id is not None for node in root.walk()):
-                with_ids.append(n)
+                with_ids.append(place)
             elif (key := _by_name(root, shape, mapping, constants)) is not None:
-                yield n, key
+                yield place, key
     if not checked:
-        yield from ((n, (frozenset(), None)) for n in with_ids)
+        yield from ((place, (frozenset(), None)) for place in with_ids)
         return
     top_level = {f.field_id for f in shape.fields}
-    missing = missing_columns(plan, storage, [paths[n] for n in with_ids], checked)
-    for n in with_ids:
-        absent = missing.get(paths[n], frozenset())
+    missing = missing_columns(plan, storage, [paths[place] for place in with_ids], checked)
+    for place in with_ids:
+        absent = missing.get(paths[place], frozenset())
         if absent <= constants & top_level:
-            yield n, (absent, None)
+            yield place, (absent, None)
 
 
 def _with_members(f: i.NestedField) -> Iterable[i.NestedField]:
@@ -162,18 +164,18 @@ def _by_name(root: ParquetNode, shape: Shape, mapping: NameMapping, constants: s
     columns = {c.name: c for c in root.children}
     lowered = [c.name.lower() for c in root.children]
     names, absent = [], set()
-    for f in shape.fields:
-        mapped_names = mapped[f.field_id].names if f.field_id in mapped else ()
+    for column in shape.fields:
+        mapped_names = mapped[column.field_id].names if column.field_id in mapped else ()
         name = next((mapped_name for mapped_name in mapped_names if mapped_name in columns), None)
         if name is None:
-            if f.field_id in constants:
-                absent.add(f.field_id)
-            elif f.field_id in shape.sensitive:
+            if column.field_id in constants:
+                absent.add(column.field_id)
+            elif column.field_id in shape.sensitive:
                 return None
             continue
-        if lowered.count(name.lower()) > 1 or not _same_by_name(columns[name], f.field_type):
+        if lowered.count(name.lower()) > 1 or not _same_by_name(columns[name], column.field_type):
             return None
-        names.append((f.field_id, name))
+        names.append((column.field_id, name))
     if len({n.lower() for _, n in names}) < len(names):
         return None
     return frozenset(absent), tuple(names)

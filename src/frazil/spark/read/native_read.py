@@ -171,19 +171,19 @@ def pruning(spark: Any, row_filter: Any, schema: Schema, case_sensitive: bool) -
 
 def _wanted(spark: Any, plan: Plan, projection: Schema, where: Any) -> _Wanted:
     time = time_enabled(spark)
-    columns = tuple(f for f in projection.fields if f.field_id not in METADATA_COLUMNS.values())
-    extra = [f for f in projection.fields if f.field_id in METADATA_COLUMNS.values()]
-    for f in projection.fields:
-        spark_type(f.field_type, f.name, time=time)  # raises Unsupported for a column that Spark has no type for
+    columns = tuple(field for field in projection.fields if field.field_id not in METADATA_COLUMNS.values())
+    extra = [field for field in projection.fields if field.field_id in METADATA_COLUMNS.values()]
+    for field in projection.fields:
+        spark_type(field.field_type, field.name, time=time)  # raises Unsupported for a column that Spark has no type for
     if where is None or isinstance(where, AlwaysTrue):
         return _Wanted(columns, tuple(extra), time)
     # A filter that only Spark can parse may refer to any column, so all are offered; Spark prunes those that the filter does not use.
     text = str(where)
-    projected_ids = {f.field_id for f in columns}
-    columns = tuple(f for f in plan.schema.fields if f.field_id in projected_ids or has_type(f, time))
-    for name, f in metadata_columns(plan.metadata).items():
-        if _may_name(where, text, name) and f not in extra and plan.schema.get_field(name) is None:
-            extra.append(f)
+    projected_ids = {field.field_id for field in columns}
+    columns = tuple(field for field in plan.schema.fields if field.field_id in projected_ids or has_type(field, time))
+    for name, field in metadata_columns(plan.metadata).items():
+        if _may_name(where, text, name) and field not in extra and plan.schema.get_field(name) is None:
+            extra.append(field)
     return _Wanted(columns, tuple(extra), time)
 
 
@@ -277,22 +277,23 @@ def _scan(
     if all_facts and file_keys is not None:
         scan = lookup.with_facts(scan, file_keys.numbers, all_facts, wanted.time)
 
-    def value(f: i.NestedField) -> Column:
-        return _value(f, sources, group, shape, wanted.time)
+    def value(field: i.NestedField) -> Column:
+        return _value(field, sources, group, shape, wanted.time)
 
     if applied is not None:
         deleted_column = _DELETED if "_deleted" in wanted.metadata_names else None
         scan = applied.apply_to(scan, file_keys, keys, value, deleted_column, storage, mapping_of(plan))
     quick_column = shown_columns(spark)
 
-    def column(f: i.NestedField) -> Column:
-        barrier = _needs_barrier(f, group)
-        if quick_column is None or f.doc or f.field_id not in sources or f.field_id in shape.opaque or is_rebuilt(f.field_type):
-            computed = value(f)
-            return named_as(F.nanvl(computed, computed) if barrier else computed, f)
-        return quick_column(back_quoted([sources[f.field_id]]), f.name, barrier)
+    def column(field: i.NestedField) -> Column:
+        barrier = _needs_barrier(field, group)
+        is_plain = field.field_id in sources and field.field_id not in shape.opaque and not is_rebuilt(field.field_type)
+        if quick_column is None or field.doc or not is_plain:
+            computed = value(field)
+            return named_as(F.nanvl(computed, computed) if barrier else computed, field)
+        return quick_column(back_quoted([sources[field.field_id]]), field.name, barrier)
 
-    return scan.select(*map(column, wanted.columns), *(_metadata_column(f, group) for f in wanted.metadata_columns))
+    return scan.select(*map(column, wanted.columns), *(_metadata_column(field, group) for field in wanted.metadata_columns))
 
 
 def _has_column(plan: Plan, name: str) -> bool:
@@ -310,16 +311,16 @@ def _read_schema(shape: Shape, group: ScanGroup, wanted: _Wanted) -> tuple[s.Str
     by_name = None if group.file_names is None else dict(group.file_names)
     sources, fields = {}, []
     names_in_files = {n.lower() for n in (by_name or {}).values()}
-    for f, column in zip(
-        (f for f in shape.fields if not isinstance(f.field_type, i.UnknownType)), shape.read_schema(wanted.time), strict=True
+    for field, column in zip(
+        (field for field in shape.fields if not isinstance(field.field_type, i.UnknownType)), shape.read_schema(wanted.time), strict=True
     ):
-        if f.field_id in group.constants:
+        if field.field_id in group.constants:
             continue
         name, metadata = column.name, dict(column.metadata)
         if by_name is not None:
             metadata.pop(ID, None)
-            name = by_name.get(f.field_id) or unused_name(f"_f{f.field_id}", names_in_files)
-        sources[f.field_id] = name
+            name = by_name.get(field.field_id) or unused_name(f"_f{field.field_id}", names_in_files)
+        sources[field.field_id] = name
         fields.append(s.StructField(name, column.dataType, True, metadata))
     if by_name is None:
         fields += [
@@ -330,16 +331,16 @@ def _read_schema(shape: Shape, group: ScanGroup, wanted: _Wanted) -> tuple[s.Str
     return s.StructType(fields), sources
 
 
-def _value(f: i.NestedField, sources: dict[int, str], group: ScanGroup, shape: Shape, time: bool) -> Column:
+def _value(field: i.NestedField, sources: dict[int, str], group: ScanGroup, shape: Shape, time: bool) -> Column:
     """Return the values of a table's column, before it gets its name. `sources`: as `_read_schema` returns them."""
-    if isinstance(f.field_type, i.UnknownType):
+    if isinstance(field.field_type, i.UnknownType):
         return F.lit(None)
-    if f.field_id in group.constants:
-        return F.col(_constant(f.field_id))
-    column = F.col(back_quoted([sources[f.field_id]]))
-    if f.field_id in shape.opaque:
-        column = column.cast(without_ids(read_type(f.field_type, time, f.name)))
-    return from_file(column, f.field_type)
+    if field.field_id in group.constants:
+        return F.col(_constant(field.field_id))
+    column = F.col(back_quoted([sources[field.field_id]]))
+    if field.field_id in shape.opaque:
+        column = column.cast(without_ids(read_type(field.field_type, time, field.name)))
+    return from_file(column, field.field_type)
 
 
 def _needs_barrier(f: i.NestedField, group: ScanGroup) -> bool:
@@ -359,16 +360,16 @@ def _facts(plan: Plan, table: pa.Table, group: ScanGroup, wanted: _Wanted) -> di
     spec = group.planned.spec
     if group.constants:
         partition_fields = {
-            f.source_id: (f.field_id, plan.schema.by_id[f.source_id].field_type)
-            for f in spec.fields
-            if isinstance(f.transform, IdentityTransform)
+            field.source_id: (field.field_id, plan.schema.by_id[field.source_id].field_type)
+            for field in spec.fields
+            if isinstance(field.transform, IdentityTransform)
         }
         values = lookup.partition_values(table, (partition_fields[c] for c in group.constants))
         facts |= {_constant(c): (values[partition_fields[c][0]], partition_fields[c][1]) for c in group.constants}
-    for f in wanted.metadata_columns:
-        match f.name:
-            case "_partition" if isinstance(f.field_type, i.StructType):
-                types = {member.field_id: member.field_type for member in f.field_type.fields}
+    for field in wanted.metadata_columns:
+        match field.name:
+            case "_partition" if isinstance(field.field_type, i.StructType):
+                types = {member.field_id: member.field_type for member in field.field_type.fields}
                 values = lookup.partition_values(table, types.items())
                 ids_of_spec = {partition_field.field_id for partition_field in spec.fields}
                 facts |= {_partition_value(k): (v, types[k]) for k, v in values.items() if k in ids_of_spec}
@@ -412,10 +413,10 @@ def _locations_unlike_spark(table: pa.Table) -> pa.Array | None:
     return None if as_spark else paths
 
 
-def _metadata_column(f: i.NestedField, group: ScanGroup) -> Column:
+def _metadata_column(field: i.NestedField, group: ScanGroup) -> Column:
     """Compute a metadata column from the columns that the scan and the facts of files provide."""
     spec = group.planned.spec
-    match f.name:
+    match field.name:
         case "_file":
             column = F.col(_FILE)
         case "_pos":
@@ -425,18 +426,18 @@ def _metadata_column(f: i.NestedField, group: ScanGroup) -> Column:
         case "_spec_id":
             column = F.lit(spec.spec_id)
         case "_partition":
-            assert isinstance(f.field_type, i.StructType)
+            assert isinstance(field.field_type, i.StructType)
             ids_of_spec = {x.field_id for x in spec.fields}
             members = [
                 F.col(_partition_value(x.field_id)) if x.field_id in ids_of_spec else F.lit(None).cast(spark_type(x.field_type, time=True))
-                for x in f.field_type.fields
+                for x in field.field_type.fields
             ]
-            column = F.struct(*(member.alias(x.name) for member, x in zip(members, f.field_type.fields, strict=True)))
-            column = column if f.field_type.fields else F.lit(None).cast("struct<>")
+            column = F.struct(*(member.alias(x.name) for member, x in zip(members, field.field_type.fields, strict=True)))
+            column = column if field.field_type.fields else F.lit(None).cast("struct<>")
         case "_row_id":
             inherited = F.col(_FIRST) + F.col(_POS)
             column = F.coalesce(F.col(_ROW_ID), inherited) if group.file_names is None else inherited
         case _:  # _last_updated_sequence_number
             inherited = F.when(F.col(_FIRST).isNotNull(), F.col(_SEQUENCE))
             column = F.coalesce(F.col(_UPDATED), inherited) if group.file_names is None else inherited
-    return column.alias(f.name, metadata={})
+    return column.alias(field.name, metadata={})

@@ -123,11 +123,11 @@ class _Refresh:
         for view in all_views:
             if view.plan is not None and (plan := self._new_plan(jvm, view)) is not None:
                 views.replace(view, plan)
-        for c in cached:
-            if c.by_name:  # what was cached as a DataFrame stays cached, since the DataFrame keeps its rows
-                views.uncache(c)
-        for c in cached:
-            views.cache_again(c)
+        for cached_view in cached:
+            if cached_view.by_name:  # what was cached as a DataFrame stays cached, since the DataFrame keeps its rows
+                views.uncache(cached_view)
+        for cached_view in cached:
+            views.cache_again(cached_view)
 
     def _cached(self, jvm: Jvm, views: TemporaryViews, view: TemporaryView) -> CachedView | None:
         """Return a view's entry in Spark's cache if its plan contains a DataFrame of an older state of the table, else None."""

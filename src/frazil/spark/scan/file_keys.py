@@ -119,27 +119,27 @@ def _hashed(data: npt.NDArray[np.uint8]) -> Words:
     count, length = data.shape
     seed, word_count = np.uint64(_SEED), length // 8
     words = np.ascontiguousarray(data[:, : word_count * 8]).view(np.uint64).reshape(count, word_count)
-    at = 0
+    words_done = 0
     if length >= 32:
         lanes = [np.full(count, s, np.uint64) for s in (seed + _P1 + _P2, seed + _P2, seed, seed - _P1)]
-        while at + 4 <= word_count:
-            lanes = [_rotated(v + words[:, at + i] * _P2, 31) * _P1 for i, v in enumerate(lanes)]
-            at += 4
+        while words_done + 4 <= word_count:
+            lanes = [_rotated(v + words[:, words_done + number] * _P2, 31) * _P1 for number, v in enumerate(lanes)]
+            words_done += 4
         hashes = sum((_rotated(v, r) for v, r in zip(lanes, (1, 7, 12, 18), strict=True)), np.zeros(count, np.uint64))
         for v in lanes:
             hashes = (hashes ^ (_rotated(v * _P2, 31) * _P1)) * _P1 + _P4
     else:
         hashes = np.full(count, seed + _P5, np.uint64)
     hashes = hashes + np.uint64(length)
-    for i in range(at, word_count):
-        hashes = _rotated(hashes ^ (_rotated(words[:, i] * _P2, 31) * _P1), 27) * _P1 + _P4
-    rest = data[:, word_count * 8 :]
-    if rest.shape[1] >= 4:
-        four = np.ascontiguousarray(rest[:, :4]).view(np.uint32).reshape(count).astype(np.uint64)
+    for number in range(words_done, word_count):
+        hashes = _rotated(hashes ^ (_rotated(words[:, number] * _P2, 31) * _P1), 27) * _P1 + _P4
+    tail = data[:, word_count * 8 :]
+    if tail.shape[1] >= 4:
+        four = np.ascontiguousarray(tail[:, :4]).view(np.uint32).reshape(count).astype(np.uint64)
         hashes = _rotated(hashes ^ (four * _P1), 23) * _P2 + _P3
-        rest = rest[:, 4:]
-    for i in range(rest.shape[1]):
-        hashes = _rotated(hashes ^ (rest[:, i].astype(np.uint64) * _P5), 11) * _P1
+        tail = tail[:, 4:]
+    for number in range(tail.shape[1]):
+        hashes = _rotated(hashes ^ (tail[:, number].astype(np.uint64) * _P5), 11) * _P1
     hashes = (hashes ^ (hashes >> np.uint64(33))) * _P2
     hashes = (hashes ^ (hashes >> np.uint64(29))) * _P3
     return hashes ^ (hashes >> np.uint64(32))

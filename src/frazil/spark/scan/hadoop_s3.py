@@ -64,24 +64,25 @@ _CHOSEN = {"fs.s3a.endpoint", "fs.s3a.access.key", "fs.s3a.secret.key", "fs.s3a.
 def _settings(properties: dict[str, str]) -> dict[str, str]:
     """Translate the properties of a catalog (`s3.endpoint`, …) to Hadoop's settings."""
 
-    def of(name: str) -> str | None:
+    def s3_option(name: str) -> str | None:
         return properties.get(f"s3.{name}", properties.get(f"client.{name}"))
 
     found: dict[str, str | None] = {
-        "fs.s3a.access.key": of("access-key-id"), "fs.s3a.secret.key": of("secret-access-key"), "fs.s3a.session.token": of("session-token"),
-        "fs.s3a.endpoint.region": of("region"),
+        "fs.s3a.access.key": s3_option("access-key-id"), "fs.s3a.secret.key": s3_option("secret-access-key"),
+        "fs.s3a.session.token": s3_option("session-token"),
+        "fs.s3a.endpoint.region": s3_option("region"),
     }  # fmt: skip
     if endpoint := properties.get("s3.endpoint"):
         found["fs.s3a.endpoint"] = endpoint
         found["fs.s3a.connection.ssl.enabled"] = str(endpoint.startswith("https://")).lower()
-        found["fs.s3a.endpoint.region"] = of("region") or "us-east-1"
+        found["fs.s3a.endpoint.region"] = s3_option("region") or "us-east-1"
         found["fs.s3a.path.style.access"] = str(not _is_virtual(properties)).lower()
     elif (style := properties.get("s3.path-style-access")) is not None:
         found["fs.s3a.path.style.access"] = style.lower()
     if properties.get("s3.anonymous", "").lower() == "true":
         found["fs.s3a.aws.credentials.provider"] = _PROVIDERS + "AnonymousAWSCredentialsProvider"
-    elif of("access-key-id"):
-        kind = "TemporaryAWSCredentialsProvider" if of("session-token") else "SimpleAWSCredentialsProvider"
+    elif s3_option("access-key-id"):
+        kind = "TemporaryAWSCredentialsProvider" if s3_option("session-token") else "SimpleAWSCredentialsProvider"
         found["fs.s3a.aws.credentials.provider"] = _PROVIDERS + kind
     for name, key in (("connect-timeout", "fs.s3a.connection.establish.timeout"), ("request-timeout", "fs.s3a.connection.timeout")):
         if (seconds := properties.get(f"s3.{name}")) is not None:

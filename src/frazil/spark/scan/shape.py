@@ -117,13 +117,13 @@ def file_name(name: str) -> str:
     """Return a column's name as Java Iceberg spells it in files: a character that Avro does not allow becomes `_x` and its code (a dot is
     `_x2E`)."""
     out = []
-    for at, c in enumerate(name):
-        if c == "_" or (c.isalpha() or (at and c.isdigit())):
-            out.append(c)
-        elif c.isdigit():
-            out.append("_" + c)
+    for position, character in enumerate(name):
+        if character == "_" or (character.isalpha() or (position and character.isdigit())):
+            out.append(character)
+        elif character.isdigit():
+            out.append("_" + character)
         else:
-            out.append(f"_x{ord(c):X}")
+            out.append(f"_x{ord(character):X}")
     return "".join(out)
 
 

@@ -77,9 +77,9 @@ def _columns(frame: DataFrame, partition_by: Sequence[str]) -> tuple[str, ...]:
 def _check_watermark(frame: DataFrame, options: PartitionCommitOptions, columns: Sequence[str]) -> None:
     name = options.watermark_column
     if name is not None and (name not in frame.columns or name in columns):
-        what = "is a partition column" if name in columns else "is no column"
+        fault = "is a partition column" if name in columns else "is no column"
         hint = f"Name a column of timestamps or dates. Columns: {', '.join(c for c in frame.columns if c not in columns)}."
-        raise InvalidInput(f"watermark-column: {name} {what}.", hint=hint, option="watermark-column")
+        raise InvalidInput(f"watermark-column: {name} {fault}.", hint=hint, option="watermark-column")
     require_watermark(frame, options)
 
 

@@ -24,10 +24,10 @@ from frazil.stream.sink.split import NamedRows, Rejected
 
 class SplitFrame:
     """Implement `stream.sink.split.SplitRows` on a DataFrame. `cached`: the DataFrame in Spark's cache, whose columns have the names of
-    `_name`, since its own may hold dots or differ in case only. `at`: the position of the table column."""
+    `_name`, since its own may hold dots or differ in case only. `name_column`: the position of the column with the table names."""
 
-    def __init__(self, frame: DataFrame, cached: DataFrame, at: int, engine: Engine):
-        self._frame, self._cached, self._at, self._engine = frame, cached, at, engine
+    def __init__(self, frame: DataFrame, cached: DataFrame, name_column: int, engine: Engine):
+        self._frame, self._cached, self._name_column, self._engine = frame, cached, name_column, engine
 
     @property
     def engine(self) -> Engine:
@@ -50,19 +50,19 @@ class SplitFrame:
         Spark job finds them, which also fills the cache."""
         width = len(self._frame.columns)
         filled = [F.max(F.col(_name(i)).isNotNull()).alias(f"filled{i}") for i in range(width)]
-        counted = self._cached.groupBy(F.col(_name(self._at)).alias("name")).agg(F.count(F.lit(1)).alias("n"), *filled)
+        counted = self._cached.groupBy(F.col(_name(self._name_column)).alias("name")).agg(F.count(F.lit(1)).alias("n"), *filled)
         rows_by_name = interruptible(self._frame.sparkSession, counted.collect)
         return [NamedRows(r["name"], r["n"], frozenset(i for i in range(width) if r[f"filled{i}"])) for r in rows_by_name]
 
     def rows(self, names: Sequence[str], columns: Sequence[int], metadata: TableMetadata | None = None) -> BatchRows:
         """Return the rows that name one of these tables. `columns`: the positions of the columns to return."""
         column_names = self._frame.columns
-        named = self._cached.where(F.col(_name(self._at)).isin(*names))
+        named = self._cached.where(F.col(_name(self._name_column)).isin(*names))
         return FrameRows(named.select(*(F.col(_name(i)).alias(column_names[i]) for i in columns)), self._engine, metadata)
 
     def rejected(self, rejected: Rejected) -> BatchRows:
         """Return the rows that no table takes, with the columns of `stream.sink.split.SET_ASIDE`, among them the reason."""
-        table = F.col(_name(self._at))
+        table = F.col(_name(self._name_column))
         reasons = {name: why for name, why in rejected.reasons.items() if name is not None}
         chosen, reason = F.lit(False), F.lit(None).cast("string")
         if reasons:
@@ -79,11 +79,11 @@ class SplitFrame:
 
 
 @contextmanager
-def split_frame(frame: DataFrame, at: int, engine: Engine) -> Iterator[SplitFrame]:
-    """Keep a DataFrame in Spark's cache inside the block, and split it. `at`: the position of the table column."""
+def split_frame(frame: DataFrame, name_column: int, engine: Engine) -> Iterator[SplitFrame]:
+    """Keep a DataFrame in Spark's cache inside the block, and split it. `name_column`: the position of the column with the table names."""
     cached: Any = frame.toDF(*(_name(i) for i in range(len(frame.columns)))).persist()
     try:
-        yield SplitFrame(frame, cached, at, engine)
+        yield SplitFrame(frame, cached, name_column, engine)
     finally:
         cached.unpersist()
 

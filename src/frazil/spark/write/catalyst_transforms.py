@@ -129,9 +129,9 @@ def _hours(type_: i.IcebergType, c: Column) -> Column:
     return F.when(hours.between(-(2**31), 2**31 - 1), hours.try_cast("int")).when(hours.isNotNull(), refused)
 
 
-def _floor_div(c: Column, by: int) -> Column:
+def _floor_div(c: Column, number: int) -> Column:
     """Divide longs, rounding towards minus infinity. No double is involved, and nothing below `c` is computed, which might overflow."""
-    divisor = F.lit(by).cast("long")
+    divisor = F.lit(number).cast("long")
     return F.call_function("div", c, divisor) - F.when(c % divisor < 0, 1).otherwise(0)
 
 

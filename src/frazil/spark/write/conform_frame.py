@@ -32,13 +32,13 @@ def conform(df: DataFrame, schema: Schema, options: WriteOptions, *, case_sensit
     columns = _matched(df.schema, schema.fields, case_sensitive, "", problems)
     conformed = []
     by_place = df.toDF(*(f"c{n}" for n in range(len(df.columns))))  # names may contain dots or differ only in case
-    for f, at in columns:
+    for field, place in columns:
         column = (
-            absent_column(f, problems, f.name)
-            if at is None
-            else _fit(F.col(f"c{at}"), df.schema.fields[at].dataType, f, f.name, checks, case_sensitive, problems)
+            absent_column(field, problems, field.name)
+            if place is None
+            else _fit(F.col(f"c{place}"), df.schema.fields[place].dataType, field, field.name, checks, case_sensitive, problems)
         )
-        conformed.append(column.alias(f.name, metadata={}))
+        conformed.append(column.alias(field.name, metadata={}))
     if problems:
         raise refused("The frame does", problems)
     return by_place.select(*conformed)
@@ -61,30 +61,30 @@ def _matched(
 
     pairs: list[tuple[i.NestedField, int | None]] = []
     used: set[int] = set()
-    for f in want:
-        at = [n for n in places(f.name) if n not in used or have.fields[n].name == f.name]
-        if len(at) > 1:
-            text = f"{len(at)} columns of the frame have this name"
-            problems.append(Problem(path + f.name, "", str(f.field_type), text, "Rename all but one of them."))
-        pairs.append((f, at[0] if at else None))
-        used.update(at)
-    for n, other in enumerate(have.fields):
-        if n not in used:
-            near = no_such_column(path + other.name, other.dataType.simpleString(), [f.name for f in want])
+    for field in want:
+        matching = [place for place in places(field.name) if place not in used or have.fields[place].name == field.name]
+        if len(matching) > 1:
+            text = f"{len(matching)} columns of the frame have this name"
+            problems.append(Problem(path + field.name, "", str(field.field_type), text, "Rename all but one of them."))
+        pairs.append((field, matching[0] if matching else None))
+        used.update(matching)
+    for place, other in enumerate(have.fields):
+        if place not in used:
+            near = no_such_column(path + other.name, other.dataType.simpleString(), [field.name for field in want])
             problems.append(replace(near, text=near.text.replace("is no column of the table", "the table has no such column")))
     return pairs
 
 
-def absent_column(f: i.NestedField, problems: list[Problem], path: str) -> Column:
+def absent_column(field: i.NestedField, problems: list[Problem], path: str) -> Column:
     """Return the write default of a column that gets no value, else null. A required column without a default is a problem."""
-    if f.write_default is not None and (text := default_sql(f.field_type, f.write_default)) is not None:
+    if field.write_default is not None and (text := default_sql(field.field_type, field.write_default)) is not None:
         return F.expr(text)
-    if isinstance(f.write_default, bytes):
-        return F.lit(f.write_default) if not isinstance(f.field_type, i.UUIDType) else F.lit(_uuid(f.write_default))
-    if f.required:
+    if isinstance(field.write_default, bytes):
+        return F.lit(field.write_default) if not isinstance(field.field_type, i.UUIDType) else F.lit(_uuid(field.write_default))
+    if field.required:
         hint = "Required columns without a default need values."
-        problems.append(Problem(path, "", str(f.field_type), "required, and the frame has no such column", hint))
-    return F.lit(None).cast(_type(f.field_type, path))
+        problems.append(Problem(path, "", str(field.field_type), "required, and the frame has no such column", hint))
+    return F.lit(None).cast(_type(field.field_type, path))
 
 
 def fitted_column(c: Column, have: s.DataType, f: i.NestedField, path: str, case_sensitive: bool, problems: list[Problem]) -> Column:
@@ -138,12 +138,12 @@ def _fit_type(
             if _unchanged(have, want) and not (checks and _requires(want)):
                 return c
             inside = []
-            for f, at in pairs:
+            for f, place in pairs:
                 name = f"{path}.{f.name}"
-                part = absent_column(f, problems, name) if at is None else None
-                if at is not None:
-                    held = have.fields[at]
-                    part = _fit(c.getField(held.name), held.dataType, f, name, checks, case_sensitive, problems)
+                part = absent_column(f, problems, name) if place is None else None
+                if place is not None:
+                    source = have.fields[place]
+                    part = _fit(c.getField(source.name), source.dataType, f, name, checks, case_sensitive, problems)
                 assert part is not None
                 inside.append(part.alias(f.name))
             return F.when(c.isNotNull(), F.struct(*inside))

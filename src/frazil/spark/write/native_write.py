@@ -74,8 +74,8 @@ def _needs_rolling(spark: Any, context: WriteContext, metadata: TableMetadata) -
 def _raised(text: str) -> str | None:
     """Return the message with which an expression of Frazil made the job fail (`raise_error`), None where none did."""
     mark = "[USER_RAISED_EXCEPTION] " + INPUT
-    at = text.find(mark)
-    return None if at < 0 else re.split(r"\.? SQLSTATE", text[at + len(mark) :])[0].splitlines()[0]
+    begin = text.find(mark)
+    return None if begin < 0 else re.split(r"\.? SQLSTATE", text[begin + len(mark) :])[0].splitlines()[0]
 
 
 _TOO_LONG = re.compile(r"File name too long|Mkdirs failed to create [^\n]*/[^/\n]{255}")  # Hadoop's local file system gives no reason
@@ -88,12 +88,12 @@ def clear_errors(metadata: TableMetadata) -> Iterator[None]:
         yield
     except Exception as error:
         text = str(error)
-        at = text.find(REQUIRED)
-        if at >= 0:
-            message = text[at + len(REQUIRED) :].split(". SQLSTATE")[0].split(" SQLSTATE")[0].splitlines()[0]
+        begin = text.find(REQUIRED)
+        if begin >= 0:
+            message = text[begin + len(REQUIRED) :].split(". SQLSTATE")[0].split(" SQLSTATE")[0].splitlines()[0]
             raise ValidationError(f"Cannot write to {metadata.location}: {message}.", table=metadata.location) from error
-        if (wrong := misfit(text)) is not None:
-            raise wrong from error
+        if (mismatch := misfit(text)) is not None:
+            raise mismatch from error
         if (refusal := marked(text, INPUT) or _raised(text)) is not None:
             raise InvalidInput(refusal, table=metadata.location) from error
         if _TOO_LONG.search(text):
@@ -102,6 +102,9 @@ def clear_errors(metadata: TableMetadata) -> Iterator[None]:
                 f"Cannot write to {metadata.location}: a partition's value is too long for the name of a folder (partitioned by {fields}).",
                 hint="File systems allow about 255 bytes: partition by truncate or bucket.", table=metadata.location, errno="ENAMETOOLONG",
             ) from error  # fmt: skip
-        if not isinstance(error, FrazilError) and (known := failure(error, data_root(metadata.location, metadata.properties))) is not None:
-            raise known from error
+        if isinstance(error, FrazilError):
+            raise
+        job_failure = failure(error, data_root(metadata.location, metadata.properties))
+        if job_failure is not None:
+            raise job_failure from error
         raise

@@ -13,7 +13,8 @@ def first_rows(table: pa.Table, n: int = 20, truncate: bool | int = True) -> str
     given number of characters, or not at all (False)."""
     most = 20 if truncate is True else int(truncate)
     rows = table.slice(0, n)
-    columns = [[_cut(name, most), *(_cut(text, most) for text in _texts(rows.column(at)))] for at, name in enumerate(table.column_names)]
+    names = enumerate(table.column_names)
+    columns = [[_cut(name, most), *(_cut(text, most) for text in _texts(rows.column(number)))] for number, name in names]
     widths = [max(3, *map(len, column)) for column in columns]
     line = "+" + "+".join("-" * w for w in widths) + "+"
     lines = ["|" + "|".join(t.rjust(w) for t, w in zip(row, widths, strict=True)) + "|" for row in zip(*columns, strict=True)]

@@ -25,6 +25,6 @@ def text(name: str, metadata: ViewMetadata) -> str:
 
 def _query(dialect: str, sql: str) -> Iterator[str]:
     lines = [line.rstrip() for line in sql.strip().splitlines()]
-    more = [f"… {len(lines) - LINES} more lines"] if len(lines) > LINES else []
-    for at, line in enumerate([*(shortened(line, 200) for line in lines[:LINES]), *more]):
-        yield line_of(f"in {dialect}" if at == 0 else "", line)
+    omitted = [f"… {len(lines) - LINES} more lines"] if len(lines) > LINES else []
+    for number, line in enumerate([*(shortened(line, 200) for line in lines[:LINES]), *omitted]):
+        yield line_of(f"in {dialect}" if number == 0 else "", line)
