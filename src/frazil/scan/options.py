@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from frazil.errors import InvalidInput
@@ -55,8 +57,25 @@ class ScanOptions:
         return cls(with_stats=with_stats, split=split_options(properties, given))
 
 
+_planning_threads: ContextVar[int | None] = ContextVar("frazil_planning_threads", default=None)
+
+
+@contextmanager
+def planning_threads(count: int | None) -> Iterator[None]:
+    """Bound the threads that read manifests in what runs inside; None: as everywhere. An operation that plans in many places, such as a
+    stream's source, says it once by this."""
+    before = _planning_threads.set(count)
+    try:
+        yield
+    finally:
+        _planning_threads.reset(before)
+
+
 def default_workers() -> int:
-    """Return the number of planning threads by Java's rule: `ICEBERG_WORKER_NUM_THREADS`, else the number of cores, at least 2."""
+    """Return the number of planning threads: that of `planning_threads`, else by Java's rule `ICEBERG_WORKER_NUM_THREADS`, else the number
+    of cores, at least 2."""
+    if (chosen := _planning_threads.get()) is not None:
+        return chosen
     text = os.environ.get("ICEBERG_WORKER_NUM_THREADS", "")
     return max(1, int(text)) if text.isdigit() else max(2, os.cpu_count() or 2)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,8 @@ from hypothesis import strategies as st
 
 import frazil
 from frazil.errors import CorruptData, InvalidInput, NoSuchRefError, StorageError, ValidationError
-from frazil.scan.options import SplitOptions
+from frazil.scan.options import SplitOptions, default_workers
+from frazil.scan.plan import clear_caches
 from frazil.stream.source.options import Limits
 from frazil.stream.source.packing import packed
 from frazil.stream.source.source import Clock, StreamSource
@@ -524,3 +526,24 @@ def test_what_is_pending_is_reported() -> None:
     next(batches(source))
     report = source.report()
     assert report is not None and (report["pending_files"], report["pending_rows"]) == (5, 5)
+
+
+def test_the_pool_that_reads_manifests_has_the_size_that_flinks_option_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes_of_pools: list[int] = []
+
+    class Recorded(ThreadPoolExecutor):
+        def __init__(self, max_workers: int, **more: Any):
+            sizes_of_pools.append(max_workers)
+            super().__init__(max_workers, **more)
+
+    monkeypatch.setattr("frazil.scan.manifests.ThreadPoolExecutor", Recorded)
+    monkeypatch.setattr("frazil.scan.plan.are_small", lambda _: False)  # small manifests are read together, by one thread
+    story = Story("a" * 12, properties={"commit.manifest.min-count-to-merge": "1000"})
+    pool = "table.exec.iceberg.worker-pool-size"
+    for wanted, expected in ({pool: 3}, {3}), ({pool: 7}, {7}), ({pool: 1}, set()), ({}, {default_workers()}):
+        clear_caches()
+        sizes_of_pools.clear()
+        assert len(drained(story.source(**SCAN, **wanted))[0]) == 24
+        assert set(sizes_of_pools) == expected
+    with pytest.raises(InvalidInput, match="worker-pool-size"):
+        story.source(**{pool: 0})

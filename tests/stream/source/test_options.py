@@ -100,7 +100,7 @@ def test_what_is_contradictory_or_unknown_is_refused_with_the_fix(given: dict[st
 @pytest.mark.parametrize(
     "name",
     ["snapshot-id", "tag", "as-of-timestamp", "end-snapshot-id", "end-tag", "end-timestamp", "limit", "async-micro-batch-planning-enabled",
-     "streaming-snapshot-polling-interval-ms", "versionAsOf", "include-column-stats", "table.exec.iceberg.worker-pool-size",
+     "streaming-snapshot-polling-interval-ms", "versionAsOf", "include-column-stats",
      "table.exec.iceberg.split-assigner-type"],
 )  # fmt: skip
 def test_options_of_batch_reads_are_refused_by_name(name: str) -> None:

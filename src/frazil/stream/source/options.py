@@ -36,7 +36,8 @@ CHANGES, SEQUENCE, WATERMARK = "changes", "sequence", "watermark"
 _SKIPS = {"fail": (), "skip": ("overwrite", "delete"), "skip-overwrite": ("overwrite",), "skip-delete": ("delete",), CHANGES: ()}
 _POLICIES = ("fail", "earliest", "latest")
 _START = ("start-snapshot-id", "start-snapshot-timestamp", "start-tag")
-_FLINK = ("starting-strategy", *_START, "monitor-interval", "max-planning-snapshot-count", "max-allowed-planning-failures")
+_WORKERS = "table.exec.iceberg.worker-pool-size"
+_FLINK = ("starting-strategy", *_START, "monitor-interval", "max-planning-snapshot-count", "max-allowed-planning-failures", _WORKERS)
 _JAVA_SKIPS = {"streaming-skip-overwrite-snapshots": "overwrite", "streaming-skip-delete-snapshots": "delete"}
 _JAVA_LIMITS = ("streaming-max-files-per-micro-batch", "streaming-max-rows-per-micro-batch")
 _JAVA = ("stream-from-timestamp", *_JAVA_SKIPS, *_JAVA_LIMITS)
@@ -62,7 +63,6 @@ _REFUSED = {
     "async-queue-preload-file-limit": "batches are planned when they are wanted; leave it out",
     "async-queue-preload-row-limit": "batches are planned when they are wanted; leave it out",
     "include-column-stats": "statistics of files are not part of rows; leave it out",
-    "table.exec.iceberg.worker-pool-size": "set ICEBERG_WORKER_NUM_THREADS in the environment",
     "table.exec.iceberg.infer-source-parallelism": "tasks follow from split-size",
     "table.exec.iceberg.infer-source-parallelism.max": "tasks follow from split-size",
     "table.exec.iceberg.fetch-batch-record-count": "set spark.sql.parquet.columnarReaderBatchSize",
@@ -98,7 +98,8 @@ def _least(first: int | None, second: int | None) -> int | None:
 @dataclass(frozen=True)
 class StreamOptions:
     """Hold the checked options of a streaming read. `skips`: operations of snapshots that are passed over; `changes`: rows are returned
-    with their change type. `max_failures` -1: planning failures never end the query. `order`: that of a batch's files, None as listed."""
+    with their change type. `max_failures` -1: planning failures never end the query. `order`: that of a batch's files, None as listed.
+    `workers`: threads that read manifests, None: as in batch reads."""
 
     strategy: StartingStrategy = StartingStrategy.LATEST
     start_snapshot_id: int | None = None
@@ -120,6 +121,7 @@ class StreamOptions:
     case_sensitive: bool = True
     zone: str = "UTC"
     split: Mapping[str, str] = field(default_factory=dict, hash=False)
+    workers: int | None = None
 
     @property
     def watermark_factor(self) -> float:
@@ -150,6 +152,7 @@ def stream_options(
         _failures(given), _limits(given), skips, with_changes, _one_of(given, "on-expired"), _one_of(given, "on-rollback"), order, column,
         _unit(given, column), ("*",) if names is None else _names(names), _filter(options, given),
         _flag(given, "case-sensitive", case_sensitive), zone, {_SPLITS[k]: v for k, v in given.items() if k in _SPLITS},
+        _number(given, _WORKERS),
     )  # fmt: skip
 
 

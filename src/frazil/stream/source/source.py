@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from frazil.catalog import LoadedTable
 from frazil.errors import CorruptData, InvalidInput, NoSuchRefError, NoSuchSnapshotError, NoSuchTableError, ValidationError
+from frazil.scan.options import planning_threads
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import Snapshot
@@ -122,7 +123,8 @@ class StreamSource:
             rows -= _share(counted(half_read, "added-records"), position.file, counted(half_read, "added-data-files"))
         if position.phase == "scan":
             scan = self._pages_of(view, position)
-            files += max(0, scan.total - position.file)
+            with planning_threads(self._options.workers):
+                files += max(0, scan.total - position.file)
             rows += _share(counted(scan.snapshot, "total-records"), scan.total - position.file, scan.total)
         oldest = history.walked[pending - 1] if pending else None
         lag = 0.0 if oldest is None else max(0.0, self._clock.wall_ms() - oldest.timestamp_ms) / 1000
@@ -165,7 +167,8 @@ class StreamSource:
         if self._failures and self._clock.now() - self._failed_at < self._options.monitor_interval_ms / 1000:
             return dict(start)
         try:
-            found = self._next(start, limits)
+            with planning_threads(self._options.workers):
+                found = self._next(start, limits)
         except _FINAL:
             raise
         except Exception as error:
@@ -178,7 +181,8 @@ class StreamSource:
         """Plan, and plan again after failures, for calls in which an engine needs an answer at once (the end of availableNow)."""
         while True:
             try:
-                found = work()
+                with planning_threads(self._options.workers):
+                    found = work()
             except _FINAL:
                 raise
             except Exception as error:
