@@ -251,6 +251,17 @@ def test_a_lost_answer_is_made_good(proxy: NameNodeProxy, request_name: str) -> 
 
 
 @needs_cluster
+def test_what_a_lost_request_left_is_removed_though_the_answer_to_that_is_lost_too(proxy: NameNodeProxy) -> None:
+    root = f"{proxy.uri}/{uuid.uuid4().hex}"
+    storage = storage_for(root)
+    storage.write(f"{root}/before", b"0")
+    proxy.lose("create")
+    proxy.lose("delete")
+    assert storage.publish(f"{root}/v1", b"mine")
+    assert proxy.lost == ["create", "delete"] and storage.names(root) == ["before", "v1"]
+
+
+@needs_cluster
 def test_a_lost_answer_to_a_replacement_is_made_good(proxy: NameNodeProxy) -> None:
     root = f"{proxy.uri}/{uuid.uuid4().hex}"
     storage = storage_for(root)

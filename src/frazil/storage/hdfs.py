@@ -132,7 +132,8 @@ class HdfsStorage:
     def _put(self, location: str, data: bytes, overwrite: bool) -> bool:
         cluster, path = self._cluster_and_path(location)
         with _translated_errors(location, "write"):
-            temporary = _again(lambda: cluster.new_file(_beside(path), data))
+            name = _beside(path)  # one name for all tries: a later one replaces what an earlier one could not remove
+            temporary = _again(lambda: cluster.new_file(name, data))
         try:
             won = cluster.move(temporary, path, location, overwrite, lambda: self._holds(location, data))
         except BaseException:
@@ -283,7 +284,7 @@ class _Cluster:
     def remove(self, path: str) -> None:
         """Delete a file of a private name, if that can be done: what stays is an orphan."""
         try:
-            self.client.delete(path, False)
+            _again(lambda: self.client.delete(path, False))  # a client whose connection was just cut may not have a new one yet
         except Exception as error:
             log.warning("The temporary file %s stays: %s", path, _first_line(error))
 

@@ -1,12 +1,20 @@
-"""Spark's limits of a micro-batch against those of the options: no Spark runs."""
+"""Spark's limits of a micro-batch, which PySpark has from 4.2 on, against those of the options: no Spark runs."""
 
 from __future__ import annotations
 
+import importlib
+from typing import Any
+
 import pytest
-from pyspark.sql.streaming import datasource as limits
 
 from frazil.spark.streams.read_limits import default_limit, limits_of
 from frazil.stream.source.options import Limits
+
+
+@pytest.fixture
+def limits() -> Any:
+    """PySpark's module of limits: imported by the tests, which run on the newest PySpark; 4.1, where it is missing, collects them, too."""
+    return importlib.import_module("pyspark.sql.streaming.datasource")
 
 
 @pytest.mark.parametrize(
@@ -18,10 +26,10 @@ def test_the_limit_that_spark_is_given_comes_back_as_all_limits_of_the_options(o
     assert found.rows == options.rows or (options.rows is None and (found.rows or 0) >= 2**62)
 
 
-def test_trigger_once_reads_all_there_is_whatever_the_limits() -> None:
+def test_trigger_once_reads_all_there_is_whatever_the_limits(limits: Any) -> None:
     assert limits_of(limits.ReadAllAvailable(), Limits(1, 1, 1, 1)) == Limits()
 
 
-def test_a_limit_of_sparks_own_tightens_those_of_the_options() -> None:
+def test_a_limit_of_sparks_own_tightens_those_of_the_options(limits: Any) -> None:
     assert limits_of(limits.ReadMaxFiles(2), Limits(files=5, rows=9)) == Limits(files=2, rows=9)
     assert limits_of(None, Limits(files=5)) == Limits(files=5)
