@@ -11,7 +11,7 @@ from frazil.spec.snapshot import MAIN_BRANCH, Snapshot
 
 
 @dataclass(frozen=True)
-class ChangeRange:
+class ChangelogRange:
     """Name the range of a changelog. Start exclusive; None: from the first snapshot that is kept. End inclusive; None: the branch's head.
 
     Times are in milliseconds. A start time selects the snapshots committed after it, an end time those committed up to it. Giving both an

@@ -46,7 +46,7 @@ class Marks:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Tell, for one change task, which rows stay in the changelog (`stays`) and which of those are one side of an update (`updates`)."""
+    """Tell, for one changelog task, which rows stay in the changelog (`stays`) and which of those are one side of an update (`updates`)."""
 
     stays: Marks
     updates: Marks
@@ -54,7 +54,7 @@ class Verdict:
 
 @dataclass
 class Matcher(AbstractContextManager["Matcher"]):
-    """Match the rows of several change tasks with each other.
+    """Match the rows of several changelog tasks with each other.
 
     `inserted`, `order` and `rows` hold one value per task: whether it inserts or deletes rows, the ordinal of its snapshot, and the number
     of rows of its file. Rows of different snapshots are matched only for net changes; a later row then cancels the latest earlier one.
