@@ -20,7 +20,7 @@ from frazil.commit.history import (
     REMOVE_FILES,
     REMOVE_FILES_BUT_DELETES,
     Flags,
-    Found,
+    ManifestWithEntries,
     History,
 )
 from frazil.errors import InvalidInput
@@ -84,7 +84,7 @@ def no_deleted_data_files_in(history: History, partitions: Collection[PartitionK
     history.refuse(f"Found conflicting deleted files that can apply to records matching {_shown(history, partitions)}", _named(found))
 
 
-def _within(found: Iterable[Found], partitions: Collection[PartitionKey]) -> Iterator[Found]:
+def _within(found: Iterable[ManifestWithEntries], partitions: Collection[PartitionKey]) -> Iterator[ManifestWithEntries]:
     for m, table in found:
         yield m, table.filter(pa.array(in_partitions(table, m.partition_spec_id, partitions)))
 
@@ -150,7 +150,7 @@ def no_new_delete_files_in(history: History, partitions: Collection[PartitionKey
     history.refuse(f"Found new conflicting delete files that can apply to records matching {_shown(history, partitions)}", _named(found))
 
 
-def _reaching(history: History, m: ManifestFile, table: pa.Table, partitions: Collection[PartitionKey]) -> Found:
+def _reaching(history: History, m: ManifestFile, table: pa.Table, partitions: Collection[PartitionKey]) -> ManifestWithEntries:
     mask = in_partitions(table, m.partition_spec_id, partitions)
     if history.metadata.spec_by_id(m.partition_spec_id).unpartitioned:
         mask |= _is_equality(table)
@@ -161,7 +161,7 @@ def _is_equality(table: pa.Table) -> Flags:
     return np.asarray(column_of(table, "content").to_numpy() == int(DataFileContent.EQUALITY_DELETES))
 
 
-def _meeting(history: History, where: Predicate, found: Iterable[Found]) -> Iterator[Found]:
+def _meeting(history: History, where: Predicate, found: Iterable[ManifestWithEntries]) -> Iterator[ManifestWithEntries]:
     """Drop the delete files whose equality keys, or whose single data file, cannot match `where`."""
     if isinstance(where, AlwaysTrue):
         yield from found

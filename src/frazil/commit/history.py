@@ -31,7 +31,7 @@ ADD_DELETE_FILES = frozenset({"overwrite", "delete"})
 ADD_VECTORS = frozenset({"overwrite", "delete", "replace"})
 ANY = frozenset({"append", "overwrite", "delete", "replace"})
 _SHOWN = 10
-Found = tuple[ManifestFile, pa.Table]
+ManifestWithEntries = tuple[ManifestFile, pa.Table]
 Flags = npt.NDArray[np.bool_]
 
 
@@ -77,7 +77,7 @@ class History:
                 found += [m for m in listed if m.content == content and m.added_snapshot_id == s.snapshot_id]
         return found, ids
 
-    def _written(self, operations: Collection[str], content: ManifestContent, status: int, where: Predicate | None) -> Iterator[Found]:
+    def _written(self, operations: Collection[str], content: ManifestContent, status: int, where: Predicate | None) -> Iterator[ManifestWithEntries]:
         """Yield the entries with this status that these snapshots wrote, from manifests whose summaries may match `where`."""
         manifests, ids = self.manifests(operations, content)
         schema = self.metadata.schema()
@@ -92,13 +92,13 @@ class History:
                 if (table := table.filter(mask)).num_rows:
                     yield m, table
 
-    def data_files(self, operations: Collection[str], *, added: bool, where: Predicate | None = None) -> Iterator[Found]:
+    def data_files(self, operations: Collection[str], *, added: bool, where: Predicate | None = None) -> Iterator[ManifestWithEntries]:
         """Yield data files that were added (or removed) and may hold rows matching `where` (None: all)."""
         for m, table in self._written(operations, ManifestContent.DATA, ADDED if added else DELETED, where):
             if (matching := table.filter(pa.array(self.may_match(m, table, where)))).num_rows:
                 yield m, matching
 
-    def delete_files(self, operations: Collection[str], where: Predicate | None = None) -> Iterator[Found]:
+    def delete_files(self, operations: Collection[str], where: Predicate | None = None) -> Iterator[ManifestWithEntries]:
         """Yield delete files that were added and whose partition may hold rows matching `where` (None: all)."""
         if self.parent is None or self.metadata.format_version < 2:
             return
@@ -115,7 +115,7 @@ class History:
         )  # fmt: skip
         return np.asarray((found & TRUE) != 0)
 
-    def live_data(self, partitions: Collection[PartitionKey]) -> Iterator[Found]:
+    def live_data(self, partitions: Collection[PartitionKey]) -> Iterator[ManifestWithEntries]:
         """Yield the live data files of the branch head in these partitions (and possibly some of other partitions)."""
         if self.parent is None:
             return

@@ -47,7 +47,7 @@ Path = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Keep:
+class KeptValue:
     """Keep the old value; `path` leads to it from the top of a batch."""
 
     path: Path
@@ -73,7 +73,7 @@ class Members:
     nodes: tuple[Node, ...]
 
 
-Node = Keep | Compute | Default | Members
+Node = KeptValue | Compute | Default | Members
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Assignments:
 
     def _made(self, column: NestedField, node: Node, batch: pa.RecordBatch) -> pa.Array:
         match node:
-            case Keep(path=path):
+            case KeptValue(path=path):
                 return at_path(batch, path)
             case Default():
                 return repeated(column.field_type, column.write_default, batch.num_rows)
@@ -174,7 +174,7 @@ def _checked(f: NestedField, values: pa.Array, name: str) -> pa.Array:
 
 def _kept_ids(fields: Iterable[NestedField], nodes: Iterable[Node]) -> Iterable[int]:
     for f, node in zip(fields, nodes, strict=True):
-        if isinstance(node, Keep):
+        if isinstance(node, KeptValue):
             yield f.field_id
         elif isinstance(node, Members):
             assert isinstance(f.field_type, StructType)
@@ -345,7 +345,7 @@ def _tree(fields: Sequence[NestedField], found: Mapping[int, Node], path: Path) 
         elif isinstance(f.field_type, StructType) and _touched(f.field_type, found):
             nodes.append(Members(_tree(f.field_type.fields, found, here)))
         else:
-            nodes.append(Keep(here))
+            nodes.append(KeptValue(here))
     return tuple(nodes)
 
 

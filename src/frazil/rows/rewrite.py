@@ -23,7 +23,7 @@ ROW_ID = "_row_id"
 HIDDEN_POS = NestedField(POS_ID, POS, LongType(), True)
 """The position of a row in its data file, under that name."""
 Numbers = npt.NDArray[np.int64]
-Piece = tuple[pa.RecordBatch, int]
+RewrittenPart = tuple[pa.RecordBatch, int]
 
 
 def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -41,7 +41,7 @@ def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 def rewritten(
     task: FileScanTask, changes: Iterator[pa.RecordBatch], found: Found, context: ReadContext, schema: pa.Schema
-) -> Iterator[Piece]:
+) -> Iterator[RewrittenPart]:
     """Yield (batch, number of its rows that are copied unchanged). A file that loses no row is not rewritten: only new rows are yielded."""
     new = _NewRows(changes, schema)
     yield from new.start()
@@ -65,7 +65,7 @@ def rewritten(
     yield from new.rest()
 
 
-def _together(rows: pa.RecordBatch, places: Numbers, is_kept: Any, new: list[tuple[pa.RecordBatch, Numbers]]) -> Piece:
+def _together(rows: pa.RecordBatch, places: Numbers, is_kept: Any, new: list[tuple[pa.RecordBatch, Numbers]]) -> RewrittenPart:
     """Merge kept rows (`is_kept` None: all) and new rows by their positions; every row is copied once."""
     if not new:
         found = rows if is_kept is None else rows.filter(pa.array(is_kept))
@@ -85,11 +85,11 @@ class _NewRows:
         self._waiting: deque[tuple[pa.RecordBatch, Numbers]] = deque()
         self.ended = False
 
-    def start(self) -> Iterator[Piece]:
+    def start(self) -> Iterator[RewrittenPart]:
         """Pull up to the first row that has a position."""
         yield from self.until(0)
 
-    def until(self, end: int) -> Iterator[Piece]:
+    def until(self, end: int) -> Iterator[RewrittenPart]:
         """Pull until a batch begins at or after `end`: then all positions before it are known."""
         while not self.ended and not (self._waiting and int(self._waiting[-1][1][0]) >= end):
             batch = next(self._changes, None)
@@ -113,7 +113,7 @@ class _NewRows:
                 self._waiting.appendleft((batch.slice(cut), places[cut:]))
         return found
 
-    def rest(self) -> Iterator[Piece]:
+    def rest(self) -> Iterator[RewrittenPart]:
         """Take all rows that are left."""
         while True:
             while self._waiting:

@@ -45,7 +45,7 @@ class Struct:
     """Build a struct. `members`: per wanted field its index in the file's (pruned) struct, or None, and its plan."""
 
     type: pa.DataType
-    members: tuple[tuple[int | None, Plan], ...]
+    members: tuple[tuple[int | None, ColumnPlan], ...]
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class List:
     """Build a list from the plan of its elements."""
 
     type: pa.DataType
-    element: Plan
+    element: ColumnPlan
 
 
 @dataclass(frozen=True)
@@ -61,11 +61,11 @@ class Map:
     """Build a map from the plans of its keys and values."""
 
     type: pa.DataType
-    key: Plan
-    value: Plan
+    key: ColumnPlan
+    value: ColumnPlan
 
 
-Plan = AsIs | Converted | ConstantColumn | Struct | List | Map
+ColumnPlan = AsIs | Converted | ConstantColumn | Struct | List | Map
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class ColumnsPlan:
     `columns`: as `Struct.members`. `fields` and `leaves`: the numbers of the top-level and leaf columns to read, both ascending.
     """
 
-    columns: tuple[tuple[int | None, Plan], ...]
+    columns: tuple[tuple[int | None, ColumnPlan], ...]
     fields: tuple[int, ...]
     leaves: tuple[int, ...]
 
@@ -124,10 +124,10 @@ class _Planner:
 
     def struct(
         self, wanted: tuple[NestedField, ...], have: tuple[FileField, ...], *, needs_one: bool
-    ) -> tuple[tuple[tuple[int | None, Plan], ...], list[int], set[int]]:
+    ) -> tuple[tuple[tuple[int | None, ColumnPlan], ...], list[int], set[int]]:
         """Plan the members of a struct; returns their plans, the indexes in `have` of the fields to read, and their leaves."""
         by_id = {field.field_id: i for i, field in enumerate(have) if field.field_id is not None}
-        found: list[tuple[int | None, Plan]] = []
+        found: list[tuple[int | None, ColumnPlan]] = []
         leaves: set[int] = set()
         for field in wanted:
             index = by_id.get(field.field_id)
@@ -146,14 +146,14 @@ class _Planner:
         place = {index: i for i, index in enumerate(fields)}
         return tuple((None if index is None else place[index], plan) for index, plan in found), fields, leaves
 
-    def missing(self, field: NestedField) -> Plan:
+    def missing(self, field: NestedField) -> ColumnPlan:
         if field.field_id in self.constants:
             return ConstantColumn(field.field_type, self.constants[field.field_id])
         if field.initial_default is None and field.required:
             raise CorruptData(f"Column {field.name} (id {field.field_id}) is required, but {self.file} does not hold it.", file=self.file)
         return ConstantColumn(field.field_type, field.initial_default)
 
-    def column(self, type_: IcebergType, have: FileField) -> tuple[Plan, set[int]]:
+    def column(self, type_: IcebergType, have: FileField) -> tuple[ColumnPlan, set[int]]:
         everything = set(range(*have.leaves))
         match type_:
             case StructType():
@@ -181,7 +181,7 @@ class _Planner:
             self.refuse(type_, have)
         return (AsIs() if convert is as_is else Converted(convert)), everything
 
-    def map(self, type_: MapType, have: FileField) -> tuple[Plan, set[int]]:
+    def map(self, type_: MapType, have: FileField) -> tuple[ColumnPlan, set[int]]:
         key, key_leaves = self.column(type_.key_type, have.children[0])
         value, value_leaves = self.column(type_.value_type, have.children[1])
         want = to_arrow_type(type_)
@@ -201,7 +201,7 @@ def _same_type(have: pa.DataType, want: pa.DataType) -> bool:
     return bool(have.equals(want, check_metadata=False)) and str(have) == str(want)
 
 
-def build(plan: Plan, array: pa.Array | None, count: int) -> pa.Array:
+def build(plan: ColumnPlan, array: pa.Array | None, count: int) -> pa.Array:
     """Build one column of a batch of `count` rows."""
     match plan:
         case AsIs():
@@ -228,7 +228,7 @@ def build(plan: Plan, array: pa.Array | None, count: int) -> pa.Array:
             return pa.Array.from_buffers(type_, len(array), array.buffers()[:2], array.null_count, array.offset, [entries])
 
 
-def _list(array: Any, type_: pa.DataType, element: Plan) -> pa.Array:
+def _list(array: Any, type_: pa.DataType, element: ColumnPlan) -> pa.Array:
     if not pa.types.is_list(array.type):
         array = array.cast(pa.list_(array.type.value_field))
     values = build(element, array.values, len(array.values))

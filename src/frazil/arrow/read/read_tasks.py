@@ -17,7 +17,7 @@ from frazil.arrow.deletes.apply_deletes import Flags, RowDeletes, deletes_of
 from frazil.arrow.deletes.delete_files import SOURCES
 from frazil.arrow.files.damage import reading
 from frazil.arrow.files.file_schema import FileField, FileSchema
-from frazil.arrow.files.project import ColumnsPlan, Plan, build, merge_plans, plan_columns
+from frazil.arrow.files.project import ColumnsPlan, ColumnPlan, build, merge_plans, plan_columns
 from frazil.arrow.files.source import FileReader, Piece
 from frazil.arrow.read.metadata_columns import LINEAGE_IDS, metadata_column
 from frazil.arrow.read.read_context import METADATA_IDS, ReadContext, ReadOptions, identity_values
@@ -31,7 +31,7 @@ from frazil.tasks.in_order import InOrder, default_workers
 __all__ = ["ReadContext", "ReadOptions", "read", "read_task"]
 LATER = 4  # the wanted columns are read after the filter's columns when both together have more than this many times the latter's bytes
 SPLIT_BYTES = 16 * 1024 * 1024  # files above it are read row group by row group, in parallel
-Plans = Sequence[tuple[int | None, Plan]]
+Plans = Sequence[tuple[int | None, ColumnPlan]]
 
 
 @dataclass(frozen=True)

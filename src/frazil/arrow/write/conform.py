@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from frazil.arrow.values.arrays import repeated
 from frazil.arrow.values.arrow_schema import check_names, from_arrow_schema, to_arrow_schema, to_arrow_type
-from frazil.arrow.values.casts import Cast, cast_for
+from frazil.arrow.values.casts import CastFunction, cast_for
 from frazil.arrow.values.frames import as_arrow
 from frazil.arrow.values.hidden import without_hidden
 from frazil.arrow.values.mismatch import CAST, Problem, advice, mismatch, no_such_column
@@ -180,7 +180,7 @@ class _Matcher:
         return _leaf_maker(cast, name, field.field_type)
 
 
-def _leaf_maker(cast: Cast, name: str, want: IcebergType) -> Make:
+def _leaf_maker(cast: CastFunction, name: str, want: IcebergType) -> Make:
     is_text = isinstance(want, StringType)
 
     def made(array: Any, count: int) -> pa.Array:

@@ -23,7 +23,7 @@ from frazil.scan.equality_relations import EqualityRelation, equality_relations
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import PlannedFiles
 from frazil.spark.deletes import bitmaps
-from frazil.spark.deletes.equality import COMPARABLE, SCOPE, SEQUENCE, Keys, comparable, null_safe_only, with_flag, without_deleted
+from frazil.spark.deletes.equality import COMPARABLE, SCOPE, SEQUENCE, EqualityKeys, comparable, null_safe_only, with_flag, without_deleted
 from frazil.spark.deletes.one_bitmap import OneBitmap, fits
 from frazil.spark.scan.file_keys import FileKeys
 from frazil.spec import types as i
@@ -158,7 +158,7 @@ class ScanDeletes:
                 flags.append(bitmaps.is_deleted())
         if self.relations:
             assert columns is not None
-            keys = Keys(columns.schema, storage, mapping)
+            keys = EqualityKeys(columns.schema, storage, mapping)
             fields = {f.field_id: f for f in columns.fields}
             required = frozenset(field_id for field_id, f in fields.items() if f.required)
             types = {field_id: columns.schema.by_id[field_id].field_type for field_id in fields}
