@@ -51,20 +51,20 @@ class History:
     def snapshots(self) -> tuple[Snapshot, ...]:
         """List the snapshots, newest first. Raises ValidationException when the start is not an ancestor, or snapshots in between have
         expired."""
-        found: list[Snapshot] = []
+        later: list[Snapshot] = []
         last: Snapshot | None = None
         for s in self.metadata.ancestors(self.parent):
             if s.snapshot_id == self.start:
-                return tuple(found)
+                return tuple(later)
             last = s
             if s.snapshot_id not in self.own:
-                found.append(s)
+                later.append(s)
         if last is not None and last.parent_snapshot_id != self.start:
             raise ValidationException(
                 f"Cannot determine history between starting snapshot {self.start} and the last known ancestor {last.snapshot_id}",
                 hint="Read the table again and repeat the operation.", table=self.metadata.location, snapshot_id=last.snapshot_id,
             )  # fmt: skip
-        return tuple(found)
+        return tuple(later)
 
     def manifests(self, operations: Collection[str], content: ManifestContent) -> tuple[list[ManifestFile], set[int]]:
         """Return the manifests that snapshots with these operations wrote, and the ids of these snapshots."""

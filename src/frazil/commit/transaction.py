@@ -303,9 +303,9 @@ class TableCommit:
         remove(self.context.storage, [*self.context.output.written, *self.written], "a failed commit")
 
 
-def same_state(found: TableMetadata, wanted: TableMetadata) -> bool:
+def same_state(state: TableMetadata, other: TableMetadata) -> bool:
     """Tell whether two states are equal but for the metadata log, which the catalog keeps."""
-    return found.last_updated_ms == wanted.last_updated_ms and replace(found, metadata_log=()) == replace(wanted, metadata_log=())
+    return state.last_updated_ms == other.last_updated_ms and replace(state, metadata_log=()) == replace(other, metadata_log=())
 
 
 def table_name(table: LoadedTable) -> str:

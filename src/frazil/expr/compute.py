@@ -216,17 +216,17 @@ def compare_arrays(op: str, left: pa.Array, right: pa.Array, floats: bool) -> pa
     return pc.or_(pc.less_equal(left, right), nan_right)
 
 
-def _member(found: pa.Array, values: tuple[Any, ...], has_null: bool, type_: IcebergType) -> pa.Array:
+def _member(operand: pa.Array, values: tuple[Any, ...], has_null: bool, type_: IcebergType) -> pa.Array:
     plain = [v for v in values if v == v]
     has_nan = len(plain) < len(values)
     if isinstance(type_, FLOATS) and 0.0 in plain:
         plain = [*plain, -0.0, 0.0]  # both, since Arrow's hash set distinguishes them
-    answer = pc.is_in(found, value_set=array(plain, type_))
+    answer = pc.is_in(operand, value_set=array(plain, type_))
     if has_nan:
-        answer = pc.or_(answer, _filled(pc.is_nan(found), False))
+        answer = pc.or_(answer, _filled(pc.is_nan(operand), False))
     if has_null:
         return pc.if_else(answer, True, pa.scalar(None, _BOOL))
-    return pc.if_else(found.is_valid(), answer, pa.scalar(None, _BOOL)) if found.null_count else answer
+    return pc.if_else(operand.is_valid(), answer, pa.scalar(None, _BOOL)) if operand.null_count else answer
 
 
 def _like(values: pa.Array, pieces: tuple[str | int | None, ...], ignore_case: bool) -> pa.Array:

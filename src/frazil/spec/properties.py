@@ -84,7 +84,7 @@ UNITS: Final = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 
 _TRUTHS = {"true": True, "false": False}
 
 
-def _matching(pattern: str, wanted: str, convert: Callable[[str], T], strips: bool = True) -> PropertyKind[T]:
+def _matching(pattern: str, description: str, convert: Callable[[str], T], strips: bool = True) -> PropertyKind[T]:
     compiled = re.compile(pattern, re.IGNORECASE)
 
     def read(text: str) -> T:
@@ -92,7 +92,7 @@ def _matching(pattern: str, wanted: str, convert: Callable[[str], T], strips: bo
             raise ValueError(text)
         return convert(text)
 
-    return PropertyKind(read, wanted, strips)
+    return PropertyKind(read, description, strips)
 
 
 def _one_of(*known: str) -> PropertyKind[str]:

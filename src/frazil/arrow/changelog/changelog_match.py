@@ -84,7 +84,7 @@ class Matcher(AbstractContextManager["Matcher"]):
 
     def verdicts(self) -> list[Verdict]:
         """Decide on all rows, once all have been added; one verdict per task."""
-        found = [Verdict(Marks(n), Marks(n)) for n in self.rows]
+        verdicts = [Verdict(Marks(n), Marks(n)) for n in self.rows]
         signs = np.where(np.asarray(self.inserted, bool), 1, -1).astype(np.int64)
         ranks = np.asarray(self.order, np.int64) * 2 + (signs > 0)
         for records in self._buckets():
@@ -92,10 +92,10 @@ class Matcher(AbstractContextManager["Matcher"]):
                 continue
             staying = _staying(records, signs, ranks)
             self.kept += len(staying)
-            _mark(staying, [v.stays for v in found])
+            _mark(staying, [v.stays for v in verdicts])
             if self.keyed:
-                _mark(_updates(staying, signs), [v.updates for v in found])
-        return found
+                _mark(_updates(staying, signs), [v.updates for v in verdicts])
+        return verdicts
 
     def _buckets(self) -> Iterator[Records]:
         if self._folder is None:

@@ -117,17 +117,17 @@ def count_changelog(plan: ChangelogPlan, read: ChangelogRead) -> int:
     """Count the rows of a changelog: from the manifests where whole files were added or removed, by reading elsewhere."""
     if read.after is not None:
         return sum(b.num_rows for b in read_changelog(plan, read))
-    found, empty = 0, read.context.with_projection(Schema())
+    rows, empty = 0, read.context.with_projection(Schema())
     for tasks in batches_of_tasks(plan, read.options.net):
         if is_mixed(tasks):
             with _matched(tasks, read) as matcher:
                 matcher.verdicts()
-                found += matcher.kept
+                rows += matcher.kept
             continue
-        found += sum(t.rows_at_most for t in tasks if t.is_whole)
+        rows += sum(t.rows_at_most for t in tasks if t.is_whole)
         for _, batch in _in_order([t for t in tasks if not t.is_whole], lambda t: changelog_rows(t, empty), empty.options):
-            found += batch.num_rows
-    return found
+            rows += batch.num_rows
+    return rows
 
 
 def is_mixed(tasks: Sequence[ChangelogTask]) -> bool:

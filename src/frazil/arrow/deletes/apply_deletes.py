@@ -159,14 +159,14 @@ def _key_type(keys: Schema, field_id: int, delete: DataFile) -> IcebergType:
     return field.field_type
 
 
-def _conversion(data: Schema, field_id: int, wanted: IcebergType, delete: DataFile) -> Callable[[pa.Array], pa.Array]:
+def _conversion(data: Schema, field_id: int, widest: IcebergType, delete: DataFile) -> Callable[[pa.Array], pa.Array]:
     """Convert a column from its type in this read to the widest type that it ever had."""
     have = to_arrow_type(data.by_id[field_id].field_type)
-    found = (lambda a: a) if have == to_arrow_type(wanted) else leaf_conversion(have, wanted)
-    if found is None:
-        text = f"Column {field_id} is {have} in this read and {wanted} in equality delete file {delete.file_path}; they cannot be compared."
+    convert = (lambda a: a) if have == to_arrow_type(widest) else leaf_conversion(have, widest)
+    if convert is None:
+        text = f"Column {field_id} is {have} in this read and {widest} in equality delete file {delete.file_path}; they cannot be compared."
         raise CorruptData(text, file=delete.file_path, field_id=field_id)
-    return found
+    return convert
 
 
 def blocks(files: Sequence[DataFile]) -> Iterator[tuple[DataFile, ...]]:

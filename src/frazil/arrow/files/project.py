@@ -101,15 +101,17 @@ def merge_plans(first: ColumnsPlan, second: ColumnsPlan, *, pruned: bool) -> Col
     return ColumnsPlan(columns, fields, tuple(sorted({*first.leaves, *second.leaves})))
 
 
-def plan_columns(wanted: tuple[NestedField, ...], file: FileSchema, constants: Mapping[int, Any], *, prune: bool, name: str) -> ColumnsPlan:
-    """Plan how to make the wanted columns from those of a file.
+def plan_columns(
+    projection: tuple[NestedField, ...], file: FileSchema, constants: Mapping[int, Any], *, prune: bool, name: str
+) -> ColumnsPlan:
+    """Plan how to make the columns of a projection from those of a file.
 
     `constants`: identity partition values by source field id, for columns that the file does not hold. `prune`: the reader can leave out
     leaves inside a column (Parquet). `name`: the file, for errors. Raises CorruptData when a column of the file has a type that cannot be
     read as the table's.
     """
     maker = _Planner(constants, file.by_name, prune, name)
-    members, fields, leaves = maker.struct(wanted, file.fields, needs_one=False)
+    members, fields, leaves = maker.struct(projection, file.fields, needs_one=False)
     return ColumnsPlan(members, tuple(fields), tuple(sorted(leaves)))
 
 
@@ -123,28 +125,28 @@ class _Planner:
     file: str
 
     def struct(
-        self, wanted: tuple[NestedField, ...], have: tuple[FileField, ...], *, needs_one: bool
+        self, projection: tuple[NestedField, ...], have: tuple[FileField, ...], *, needs_one: bool
     ) -> tuple[tuple[tuple[int | None, ColumnPlan], ...], list[int], set[int]]:
         """Plan the members of a struct; returns their plans, the indexes in `have` of the fields to read, and their leaves."""
         by_id = {field.field_id: i for i, field in enumerate(have) if field.field_id is not None}
-        found: list[tuple[int | None, ColumnPlan]] = []
+        members: list[tuple[int | None, ColumnPlan]] = []
         leaves: set[int] = set()
-        for field in wanted:
+        for field in projection:
             index = by_id.get(field.field_id)
             if index is None or isinstance(field.field_type, UnknownType) or (self.by_name and field.field_id in self.constants):
-                found.append((None, self.missing(field)))
+                members.append((None, self.missing(field)))
                 continue
             plan, inside = self.column(field.field_type, have[index])
-            found.append((index, plan))
+            members.append((index, plan))
             leaves |= inside
-        fields = sorted({index for index, _ in found if index is not None})
+        fields = sorted({index for index, _ in members if index is not None})
         if needs_one and not fields and have:  # some member must be read to know where the struct is null: the one with the fewest leaves
             fields = [min(range(len(have)), key=lambda i: have[i].leaves[1] - have[i].leaves[0])]
             leaves.add(have[fields[0]].leaves[0])
         if not self.prune and needs_one:
-            return tuple(found), fields, leaves
+            return tuple(members), fields, leaves
         place = {index: i for i, index in enumerate(fields)}
-        return tuple((None if index is None else place[index], plan) for index, plan in found), fields, leaves
+        return tuple((None if index is None else place[index], plan) for index, plan in members), fields, leaves
 
     def missing(self, field: NestedField) -> ColumnPlan:
         if field.field_id in self.constants:

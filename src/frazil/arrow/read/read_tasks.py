@@ -167,8 +167,10 @@ def _holds(fields: Sequence[FileField], field_id: int) -> bool:
     return any(f.field_id == field_id or _holds(f.children, field_id) for f in fields)
 
 
-def _plan(source: FileReader, wanted: tuple[NestedField, ...], schema: FileSchema, constants: Mapping[int, Any], name: str) -> ColumnsPlan:
-    return plan_columns(wanted, schema, constants, prune=source.prunes_leaves, name=name)
+def _plan(
+    source: FileReader, projection: tuple[NestedField, ...], schema: FileSchema, constants: Mapping[int, Any], name: str
+) -> ColumnsPlan:
+    return plan_columns(projection, schema, constants, prune=source.prunes_leaves, name=name)
 
 
 def read_opened(
@@ -257,22 +259,22 @@ def chosen_batch(
     opened: OpenedFile, context: ReadContext, plans: Plans, raw: Sequence[pa.Array], count: int, first: int, chosen: Chosen
 ) -> pa.RecordBatch:
     """Build the batch that a read returns: the wanted columns of the kept rows, and their metadata columns."""
-    positions, kept = None, chosen.kept
-    if kept is not None:
-        raw, count = [a.filter(kept) for a in raw], kept.true_count
+    positions, mask = None, chosen.kept
+    if mask is not None:
+        raw, count = [a.filter(mask) for a in raw], mask.true_count
     pairs = zip(opened.wanted, plans, strict=True)
-    made = {field.field_id: build(plan, None if index is None else raw[index], count) for field, (index, plan) in pairs}
+    read = {field.field_id: build(plan, None if index is None else raw[index], count) for field, (index, plan) in pairs}
     columns = []
     for field in context.projection.fields:
         if field.field_id not in METADATA_IDS:
-            columns.append(made[field.field_id])
+            columns.append(read[field.field_id])
             continue
         if positions is None:
-            positions = np.arange(first, first + count) if kept is None else first + np.flatnonzero(kept.to_numpy(zero_copy_only=False))
+            positions = np.arange(first, first + count) if mask is None else first + np.flatnonzero(mask.to_numpy(zero_copy_only=False))
         if field.field_id == DELETED_ID and chosen.deleted is not None:
             columns.append(pa.array(chosen.deleted[positions - first]))
             continue
-        columns.append(metadata_column(field, opened.task, positions, made.get(field.field_id)))
+        columns.append(metadata_column(field, opened.task, positions, read.get(field.field_id)))
     return batch_of(columns, context.arrow_schema, count)
 
 

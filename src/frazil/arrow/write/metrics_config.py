@@ -86,25 +86,25 @@ def _measured(schema: Schema) -> list[int]:
     return [i for i, f in schema.by_id.items() if not children(f.field_type)]
 
 
-def _first_ids(struct: StructType, limit: int, found: list[int]) -> list[int]:
+def _first_ids(struct: StructType, limit: int, ids: list[int]) -> list[int]:
     """List the first `limit` leaves: those directly in a struct before those in its nested fields."""
     for f in struct.fields:
-        if len(found) < limit and not children(f.field_type):
-            found.append(f.field_id)
+        if len(ids) < limit and not children(f.field_type):
+            ids.append(f.field_id)
     for f in struct.fields:
-        if len(found) < limit:
-            _inside(f, limit, found)
-    return found
+        if len(ids) < limit:
+            _inside(f, limit, ids)
+    return ids
 
 
-def _inside(field: NestedField, limit: int, found: list[int]) -> None:
+def _inside(field: NestedField, limit: int, ids: list[int]) -> None:
     match field.field_type:
         case StructType():
-            _first_ids(field.field_type, limit, found)
+            _first_ids(field.field_type, limit, ids)
         case ListType() | MapType():
             members = children(field.field_type)
-            found.extend(m.field_id for m in members if not children(m.field_type))
-            del found[limit:]
+            ids.extend(m.field_id for m in members if not children(m.field_type))
+            del ids[limit:]
             for m in members:
-                if len(found) < limit:
-                    _inside(m, limit, found)
+                if len(ids) < limit:
+                    _inside(m, limit, ids)

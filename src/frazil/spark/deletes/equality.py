@@ -60,11 +60,11 @@ class EqualityKeys:
     mapping: NameMapping | None
 
 
-def comparable(value: Column, have: i.IcebergType, wanted: i.IcebergType) -> Column:
+def comparable(value: Column, have: i.IcebergType, target: i.IcebergType) -> Column:
     """Convert a key column from its type in this read to the form in which keys are compared: its widest type ever, floats as text."""
-    if isinstance(wanted, i.FloatType | i.DoubleType):
+    if isinstance(target, i.FloatType | i.DoubleType):
         return value.cast("double").cast("string")
-    return value if have == wanted else value.cast(spark_type(wanted))
+    return value if have == target else value.cast(spark_type(target))
 
 
 def null_safe_only(relation: EqualityRelation, required: frozenset[int], storage: Storage) -> EqualityRelation:

@@ -68,19 +68,19 @@ def changelog_frame(
         refuse_memory(task.task.file.file_path, plan.metadata.location)
     check_workers(spark)
     time = time_enabled(spark)
-    wanted = projection if where is None else _with_filter_columns(plan, projection, time)
-    read = ChangelogRead.of(plan, wanted, storage, options)
+    columns = projection if where is None else _with_filter_columns(plan, projection, time)
+    read = ChangelogRead.of(plan, columns, storage, options)
     matched_together = list(batches_of_tasks(plan, options.net))
     plain = [t for tasks in matched_together if not is_mixed(tasks) for t in tasks]
     mixed = [t for tasks in matched_together if is_mixed(tasks) for t in tasks]
     frames = []
     if mixed:
-        frames.append(_without_carried_over(_frame(spark, plan, read, mixed, time, True), wanted, options))
+        frames.append(_without_carried_over(_frame(spark, plan, read, mixed, time, True), columns, options))
     if plain or not mixed:
         frames.append(_frame(spark, plan, read, plain, time, False))
-    frame = functools.reduce(DataFrame.unionAll, frames).select(*table_columns(wanted))
+    frame = functools.reduce(DataFrame.unionAll, frames).select(*table_columns(columns))
     if where is not None and not isinstance(where, AlwaysTrue):
-        frame = projected(filtered(frame, where), wanted, projection)
+        frame = projected(filtered(frame, where), columns, projection)
     return frame if limit is None else frame.limit(limit)
 
 
@@ -135,14 +135,14 @@ def _binary(digest: Digests) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), len(raw), [None, pa.py_buffer(offsets), pa.py_buffer(raw)])
 
 
-def _without_carried_over(frame: DataFrame, wanted: Schema, options: ChangelogOptions) -> DataFrame:
+def _without_carried_over(frame: DataFrame, projection: Schema, options: ChangelogOptions) -> DataFrame:
     """Drop pairs of equal rows of which one is deleted and one inserted, and with key columns mark updates.
 
     The rule is that of `arrow.changelog.changelog_match`. Equal rows are counted through in the order of time: an insert adds 1 to a level,
     a delete subtracts 1. An insert stays if the level that it reaches is above 0 and never falls below that level again, a delete if the
     level that it reaches is below 0 and never rises above that level again. Each other row has a partner that undoes it.
     """
-    kind, ordinal = (_column(wanted, field_id) for field_id in (_KIND_ID, _ORDINAL_ID))
+    kind, ordinal = (_column(projection, field_id) for field_id in (_KIND_ID, _ORDINAL_ID))
     equal_rows = [_ROW] if options.net else [ordinal, _ROW]
     if options.key_ids:
         equal_rows = [ordinal, _KEY, _ROW]
@@ -160,7 +160,7 @@ def _without_carried_over(frame: DataFrame, wanted: Schema, options: ChangelogOp
     rows = rows.filter(inserted | deleted)
     if options.key_ids:
         rows = _with_updates(rows, kind, ordinal)
-    return rows.select(*(f"c{n}" for n in range(len(wanted.fields))))
+    return rows.select(*(f"c{n}" for n in range(len(projection.fields))))
 
 
 def _with_updates(frame: DataFrame, kind: str, ordinal: str) -> DataFrame:
@@ -175,7 +175,7 @@ def _with_updates(frame: DataFrame, kind: str, ordinal: str) -> DataFrame:
     return rows.withColumn(kind, F.when(is_update, update_kind).otherwise(F.col(kind)))
 
 
-def _column(wanted: Schema, field_id: int) -> str:
-    return next(f"c{n}" for n, f in enumerate(wanted.fields) if f.field_id == field_id)
+def _column(projection: Schema, field_id: int) -> str:
+    return next(f"c{n}" for n, f in enumerate(projection.fields) if f.field_id == field_id)
 
 
