@@ -20,8 +20,8 @@ from frazil.commit.history import (
     REMOVE_FILES,
     REMOVE_FILES_BUT_DELETES,
     Flags,
-    ManifestWithEntries,
     History,
+    ManifestWithEntries,
 )
 from frazil.errors import InvalidInput
 from frazil.expr.nodes import AlwaysTrue, Predicate

@@ -77,7 +77,9 @@ class History:
                 found += [m for m in listed if m.content == content and m.added_snapshot_id == s.snapshot_id]
         return found, ids
 
-    def _written(self, operations: Collection[str], content: ManifestContent, status: int, where: Predicate | None) -> Iterator[ManifestWithEntries]:
+    def _written(
+        self, operations: Collection[str], content: ManifestContent, status: int, where: Predicate | None
+    ) -> Iterator[ManifestWithEntries]:
         """Yield the entries with this status that these snapshots wrote, from manifests whose summaries may match `where`."""
         manifests, ids = self.manifests(operations, content)
         schema = self.metadata.schema()

@@ -1,4 +1,4 @@
-"""Read the rows of a changelog task: of a data file that was added or removed, or the rows that new deletes remove from a file that stays."""
+"""Read the rows of a changelog task: all rows of a data file that was added or removed, or those that new deletes remove from a file."""
 
 from __future__ import annotations
 

@@ -44,8 +44,8 @@ from frazil.spark.dml.change_tasks import (
     SHOWN,
     UPDATED,
     WRITES,
-    TaskReport,
     Sink,
+    TaskReport,
     Touched,
     take_away,
 )
