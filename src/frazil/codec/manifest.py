@@ -98,7 +98,7 @@ def decode_manifests(
     faster when they are small. Raises as `decode_manifest` does."""
     tables: list[pa.Table] = []
     containers = [(read_container(data, manifest.manifest_path), data, manifest) for data, manifest in files]
-    for _, neighbours in itertools.groupby(containers, lambda found: id(found[0].schema)):
+    for _, neighbours in itertools.groupby(containers, lambda read: id(read[0].schema)):
         alike = list(neighbours)
         together = _decoded_together([(c, m) for c, _, m in alike], columns) if len(alike) > 1 else None
         tables += together or [decode_manifest(data, manifest, columns=columns) for _, data, manifest in alike]

@@ -22,11 +22,11 @@ D = TypeVar("D")
 
 @dataclass(frozen=True)
 class PropertyKind(Generic[T]):
-    """Describe a type of property values. `read` makes a value of the stripped text and raises ValueError; `wanted` completes "must be
+    """Describe a type of property values. `read` makes a value of the stripped text and raises ValueError; `description` completes "must be
     …"."""
 
     read: Callable[[str], T]
-    wanted: str
+    description: str
     strips: bool = True  # whether blanks around the text mean nothing
 
     def parse(self, name: str, text: str) -> T:
@@ -35,7 +35,7 @@ class PropertyKind(Generic[T]):
             return self.read(text.strip() if self.strips else text)
         except ValueError as e:
             why = f" ({e.message})" if isinstance(e, FrazilError) else ""
-            raise ValidationError(f"Table property {name} must be {self.wanted}{why}, not {text!r}.") from None
+            raise ValidationError(f"Table property {name} must be {self.description}{why}, not {text!r}.") from None
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ class Matcher(AbstractContextManager["Matcher"]):
     rows: Sequence[int]
     keyed: bool = False
     budget: int = BUDGET
-    kept: int = 0
+    staying: int = 0
     spilled: int = 0
     _held: list[Records] = field(default_factory=list)
     _bytes: int = 0
@@ -91,7 +91,7 @@ class Matcher(AbstractContextManager["Matcher"]):
             if not len(records):
                 continue
             staying = _staying(records, signs, ranks)
-            self.kept += len(staying)
+            self.staying += len(staying)
             _mark(staying, [v.stays for v in verdicts])
             if self.keyed:
                 _mark(_updates(staying, signs), [v.updates for v in verdicts])

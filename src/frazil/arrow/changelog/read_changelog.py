@@ -122,7 +122,7 @@ def count_changelog(plan: ChangelogPlan, read: ChangelogRead) -> int:
         if is_mixed(tasks):
             with _matched(tasks, read) as matcher:
                 matcher.verdicts()
-                rows += matcher.kept
+                rows += matcher.staying
             continue
         rows += sum(t.rows_at_most for t in tasks if t.is_whole)
         for _, batch in _in_order([t for t in tasks if not t.is_whole], lambda t: changelog_rows(t, empty), empty.options):

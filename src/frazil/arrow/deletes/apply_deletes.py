@@ -208,11 +208,11 @@ class _KeySource:
         return KeySet.of([pa.concat_arrays(list(c)) for c in zip(*parts, strict=True)])
 
     def _decoded(self, delete: DataFile) -> list[pa.Array]:
-        def made() -> list[pa.Array]:
+        def decoded() -> list[pa.Array]:
             parts = list(self._batches(delete))
             return [pa.concat_arrays(list(c)) for c in zip(*parts, strict=True)] if parts else [pa.nulls(0) for _ in self.ids]
 
-        return self.cache.get_or_make(("keys", delete.file_path, self.ids), made, lambda found: sum(c.nbytes for c in found) + 500)
+        return self.cache.get_or_make(("keys", delete.file_path, self.ids), decoded, lambda keys: sum(c.nbytes for c in keys) + 500)
 
     def _batches(self, delete: DataFile) -> Iterator[list[pa.Array]]:
         for batch in keys_of(delete, self.ids, self.fields, self.storage, self.mapping):
