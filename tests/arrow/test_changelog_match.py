@@ -121,7 +121,7 @@ def matched(tasks: list[Any], keyed: bool, budget: int) -> tuple[Counter[Any], C
         kept, told_ = verdicts[n].stays.get(np.arange(len(rows))), verdicts[n].updates.get(np.arange(len(rows)))
         stays.update((order, inserted, r) for r, k in zip(rows, kept, strict=True) if k)
         updates.update((order, inserted, r) for r, k in zip(rows, told_, strict=True) if k)
-    assert matcher.kept == stays.total()
+    assert matcher.staying == stays.total()
     return stays, updates, matcher
 
 
@@ -162,7 +162,7 @@ def test_what_was_spilled_leaves_no_file_behind(tmp_path: Path, monkeypatch: pyt
         found = matcher.verdicts()
         assert matcher.spilled == 10_000
         assert list(tmp_path.rglob("*"))
-    assert matcher.kept == 14
+    assert matcher.staying == 14
     assert np.flatnonzero(found[0].stays.get(np.arange(5000))).tolist() == list(range(7))
     assert np.flatnonzero(found[1].stays.get(np.arange(5000))).tolist() == list(range(4993, 5000))
     assert not list(tmp_path.rglob("*"))

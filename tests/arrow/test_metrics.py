@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from frazil.arrow.footers.parquet_stats import ChunkStatistics, chunk_statistics
 from frazil.arrow.write.bounds import lower_bound, next_bytes, next_text, upper_bound
-from frazil.arrow.write.metrics_config import COUNTS, FULL, NONE, TRUNCATE_16, Mode, metrics_config, parse_mode
+from frazil.arrow.write.metrics_config import COUNTS, FULL, NONE, TRUNCATE_16, MetricsMode, metrics_config, parse_mode
 from frazil.codec.single_value import from_bytes, to_bytes
 from frazil.spec.schema import Schema
 from frazil.spec.sorting import build_sort_order
@@ -103,7 +103,7 @@ def test_zero_bounds_take_in_both_zeros_and_leave_nan_out(tmp_path, rows):
 
 @given(st.text(), st.integers(1, 20))
 def test_truncated_text_bounds_enclose_the_text(text, length):
-    mode = Mode("truncate", length)
+    mode = MetricsMode("truncate", length)
     lower, upper = lower_bound(StringType(), text, mode), upper_bound(StringType(), text, mode)
     data = text.encode()
     assert lower <= data
@@ -116,7 +116,7 @@ def test_truncated_text_bounds_enclose_the_text(text, length):
 
 @given(st.binary(), st.integers(1, 20))
 def test_truncated_binary_bounds_enclose_the_bytes(data, length):
-    mode = Mode("truncate", length)
+    mode = MetricsMode("truncate", length)
     upper = upper_bound(BinaryType(), data, mode)
     assert lower_bound(BinaryType(), data, mode) <= data
     assert upper is None or upper >= data
@@ -163,7 +163,7 @@ def test_sort_columns_keep_bounds_and_a_column_of_its_own_wins():
     }
     config = metrics_config(properties, schema, build_sort_order(schema, ["a", "bucket(4, c)"]))
     assert [config.mode(i) for i in (1, 2, 3)] == [TRUNCATE_16, FULL, COUNTS]
-    assert parse_mode("TRUNCATE(7)") == Mode("truncate", 7)
+    assert parse_mode("TRUNCATE(7)") == MetricsMode("truncate", 7)
     assert parse_mode("nonsense") == TRUNCATE_16
 
 

@@ -32,5 +32,10 @@ def ids(found: Any, **asked: Any) -> list[int]:
     return sorted(scan.to_arrow()["id"].to_pylist())
 
 
+def ids_of(catalog: Any, name: str) -> list[int]:
+    """The column `id` of the newest state of a catalog's table, sorted."""
+    return ids(catalog.load_table(name))
+
+
 def id_p_v(t: Any) -> list[IdPV]:
     return rows_in(t, "id", "p", "v")  # type: ignore[return-value]

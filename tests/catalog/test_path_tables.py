@@ -165,7 +165,7 @@ def test_rivals_that_wish_for_different_codecs_meet_at_one_name(backend: Catalog
 def test_a_loser_that_passed_the_check_in_time_is_still_stopped_by_publishing(
     backend: CatalogBackend, metadata_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A03: both see v2 absent, then publish."""
+    """Both see that there is no v2 yet, then publish one."""
     base = made(backend)
     committed(backend.swap(base, changed(base, who="winner")))
     winner = (metadata_folder / "v2.metadata.json").read_bytes()
@@ -224,7 +224,7 @@ def test_others_that_build_on_a_version_at_once_do_not_unsettle_its_writer(
 
 
 def test_an_error_after_publishing_is_unknown_not_failed(backend: CatalogBackend, monkeypatch: pytest.MonkeyPatch) -> None:
-    """B04: nothing that happens after the version is there may read as "not applied"."""
+    """Once the version is there, no error may say that the commit was not applied."""
     base = made(backend)
     fired = []
 
@@ -327,7 +327,7 @@ def test_a_table_that_was_copied_elsewhere_goes_on_where_it_was_opened(tmp_path:
 def test_a_fault_at_any_step_of_a_commit_is_told_and_leaves_the_old_or_the_new_state(
     backend: CatalogBackend, metadata_folder: Path, number: int
 ) -> None:
-    """B11, at every call that the store makes: what raised left nothing, what is unknown is there, and the next commit works."""
+    """At every call that the store makes: what raised left nothing, what is unknown is there, and the next commit works."""
     made(backend)
     told = set()
     for k in range(100):

@@ -5,29 +5,21 @@ from __future__ import annotations
 import logging
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import frazil
 from frazil.catalog.purge import own_places
+from tests.builders.catalogs import catalog_of
 from tests.catalog.conftest import new_metadata
 
 pytestmark = pytest.mark.disk
 
 
-def opened(kind: str, folder: Path) -> Any:
-    more = {"uri": f"sqlite:///{folder}/c.db"} if kind == "sql" else {}
-    catalog = frazil.load_catalog("c", type=kind, warehouse=str(folder / "w"), **more)
-    catalog.create_namespace("db")
-    return catalog
-
-
 @pytest.mark.parametrize("kind", ["sql", "path"])
 def test_files_outside_the_tables_places_stay_and_are_listed(kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    catalog = opened(kind, tmp_path)
+    catalog = catalog_of(kind, tmp_path)
     declared, outside = tmp_path / "declared", tmp_path / "raw/x.parquet"
     outside.parent.mkdir()
     pq.write_table(pa.table({"id": [1, 2]}), outside)
@@ -44,14 +36,14 @@ def test_files_outside_the_tables_places_stay_and_are_listed(kind: str, tmp_path
     assert "leaves 2 files" in caplog.text and str(outside) in caplog.text
     assert not catalog.table_exists("db.t") and outside.exists()
     assert other.to_arrow()["id"].to_pylist() == [9], "a file of another table is the other table's"
-    assert list(declared.rglob("*.parquet")) == [] == list((tmp_path / "w/db/t").rglob("*.*"))
+    assert list(declared.rglob("*.parquet")) == [] == list((tmp_path / "wh/db/t").rglob("*.*"))
 
 
 @pytest.mark.parametrize("through", [True, False])
 def test_files_outside_that_a_link_of_the_table_leads_to_stay(through: bool, tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    catalog = opened("sql", tmp_path / ("link" if through else "real"))
+    catalog = catalog_of("sql", tmp_path / ("link" if through else "real"))
     table = catalog.create_table("db.t", "id bigint")
     table.append(pa.table({"id": [5]}))
     (tmp_path / "shared").mkdir()
@@ -65,17 +57,17 @@ def test_files_outside_that_a_link_of_the_table_leads_to_stay(through: bool, tmp
 
 @pytest.mark.parametrize("kind", ["sql", "path"])
 def test_a_purge_that_leaves_nothing_says_so(kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    catalog = opened(kind, tmp_path)
+    catalog = catalog_of(kind, tmp_path)
     catalog.create_table("db.t", "id bigint").append(pa.table({"id": [5]}))
     assert catalog.purge_table("db.t") == () and not caplog.records
 
 
 def test_a_path_tables_place_is_its_directory_whatever_its_metadata_says(tmp_path: Path) -> None:
-    catalog = opened("path", tmp_path)
+    catalog = catalog_of("path", tmp_path)
     catalog.create_table("db.t", "id bigint").append(pa.table({"id": [5]}))
-    shutil.copytree(tmp_path / "w/db/t", tmp_path / "w/db/copy")
+    shutil.copytree(tmp_path / "wh/db/t", tmp_path / "wh/db/copy")
     left = catalog.purge_table("db.copy")
-    assert left and all(f"{tmp_path}/w/db/t/" in f for f in left)
+    assert left and all(f"{tmp_path}/wh/db/t/" in f for f in left)
     assert catalog.load_table("db.t").to_arrow()["id"].to_pylist() == [5]
 
 

@@ -22,6 +22,7 @@ from frazil.errors import (
 )
 from frazil.table.catalog import Catalog
 from frazil.testing import FlakyBackend, ServerBackend
+from tests.builders.frames import ids_of
 from tests.catalog.conftest import HIVE, open_backend
 from tests.catalog.conftest import KINDS as ALL
 from tests.commit.faults import Counter
@@ -31,10 +32,6 @@ KINDS = [kind for kind in ALL if kind not in ("path", "s3", "hdfs", "azurite", *
 OWN = [kind for kind in KINDS if kind in ("memory", "sqlite", "server")]
 ROWS = pa.table({"id": [1, 2, 3]})
 NEW = pa.table({"id": [4]})
-
-
-def ids(catalog: Catalog, name: str) -> list[int]:
-    return sorted(catalog.load_table(name).scan().to_arrow()["id"].to_pylist())
 
 
 def files(catalog: Catalog) -> set[str]:
@@ -68,9 +65,9 @@ def test_changes_of_two_tables_are_one_commit(catalog: Catalog) -> None:
         tx.table("db.a").set_properties(k="v")
         with tx.table(f"{catalog.name}.db.b") as b:
             b.append(NEW)
-        assert ids(catalog, "db.a") == ids(catalog, "db.b") == [1, 2, 3], "nothing is shown before the commit"
+        assert ids_of(catalog, "db.a") == ids_of(catalog, "db.b") == [1, 2, 3], "nothing is shown before the commit"
         assert "db.a" in repr(tx) and "db.b" in repr(tx)
-    assert ids(catalog, "db.a") == [1, 2, 3, 4] and ids(catalog, "db.b") == [2, 3, 4]
+    assert ids_of(catalog, "db.a") == [1, 2, 3, 4] and ids_of(catalog, "db.b") == [2, 3, 4]
     assert catalog.load_table("db.a").properties["k"] == "v"
     results = tx.results
     assert [results[f"{catalog.name}.db.{n}"].metrics["rows_inserted"] for n in "ab"] == [1, 1]
@@ -87,7 +84,7 @@ def test_a_block_that_fails_changes_no_table_and_leaves_no_file(catalog: Catalog
         tx.table("db.b").delete("id = 1")
         assert len(files(catalog)) > len(before)
         raise ZeroDivisionError
-    assert files(catalog) == before and ids(catalog, "db.a") == ids(catalog, "db.b") == [1, 2, 3]
+    assert files(catalog) == before and ids_of(catalog, "db.a") == ids_of(catalog, "db.b") == [1, 2, 3]
     with pytest.raises(InvalidInput):
         tx.commit_transaction()
 
@@ -98,7 +95,7 @@ def test_an_error_names_the_table_that_it_is_about(catalog: Catalog) -> None:
             tx.table("db.a").append(NEW)
             wrong(tx.table("db.b"))
         assert "db.a" not in str(told.value)
-    assert ids(catalog, "db.a") == [1, 2, 3]
+    assert ids_of(catalog, "db.a") == [1, 2, 3]
 
 
 def test_a_conflict_in_one_table_undoes_all(catalog: Catalog) -> None:
@@ -110,7 +107,7 @@ def test_a_conflict_in_one_table_undoes_all(catalog: Catalog) -> None:
     with pytest.raises(ValidationException, match="Cannot (commit|determine history)") as told:  # Nessie's shows the newest snapshot alone
         tx.commit_transaction()
     assert str(told.value.facts["table"]).endswith("db/b") or "/db/b_" in str(told.value.facts["table"])
-    assert ids(catalog, "db.a") == [1, 2, 3] and ids(catalog, "db.b") == [2, 3]
+    assert ids_of(catalog, "db.a") == [1, 2, 3] and ids_of(catalog, "db.b") == [2, 3]
     assert len(files(catalog)) < len(before), "the files that were written for it are removed"
 
 
@@ -120,7 +117,7 @@ def test_commits_of_others_meanwhile_are_kept(catalog: Catalog) -> None:
         tx.table("db.b").append(NEW)
         catalog.load_table("db.a").append(pa.table({"id": [7]}))
         catalog.load_table("db.b").set_properties(k="v")
-    assert ids(catalog, "db.a") == [1, 2, 3, 4, 7] and ids(catalog, "db.b") == [1, 2, 3, 4]
+    assert ids_of(catalog, "db.a") == [1, 2, 3, 4, 7] and ids_of(catalog, "db.b") == [1, 2, 3, 4]
     assert catalog.load_table("db.b").properties["k"] == "v"
 
 
@@ -128,14 +125,14 @@ def test_a_transaction_that_changes_one_table_or_none_works_too(catalog: Catalog
     with catalog.transaction() as tx:
         tx.table("db.a").append(NEW)
         tx.table("db.b").delete("id = 99")
-    assert ids(catalog, "db.a") == [1, 2, 3, 4] and ids(catalog, "db.b") == [1, 2, 3]
+    assert ids_of(catalog, "db.a") == [1, 2, 3, 4] and ids_of(catalog, "db.b") == [1, 2, 3]
     with catalog.transaction() as tx:
         pass
     assert tx.results == {}
     with pytest.raises(NoSuchTableError, match=r"db\.nothing"), catalog.transaction() as tx:
         tx.table("db.a").append(NEW)
         tx.table("db.nothing")
-    assert ids(catalog, "db.a") == [1, 2, 3, 4]
+    assert ids_of(catalog, "db.a") == [1, 2, 3, 4]
 
 
 def test_a_part_is_not_committed_alone(catalog: Catalog) -> None:
@@ -152,7 +149,7 @@ def test_a_numbered_transaction_is_done_once_in_all_tables(catalog: Catalog) -> 
         with catalog.transaction(txn=("loader", 7)) as tx:
             tx.table("db.a").append(NEW)
             tx.table("db.b").append(NEW)
-    assert ids(catalog, "db.a") == ids(catalog, "db.b") == [1, 2, 3, 4]
+    assert ids_of(catalog, "db.a") == ids_of(catalog, "db.b") == [1, 2, 3, 4]
     assert all(r.skipped for r in tx.results.values())
 
 
@@ -178,10 +175,10 @@ def test_lost_answers_are_recognised_and_unknown_outcomes_keep_every_file(word: 
     if word in ("lost", "raise"):
         with pytest.raises(CommitStateUnknownException, match=r"db\.a.*db\.b"):
             tx.commit_transaction()
-        assert files(catalog) >= written and ids(catalog, "db.a") == [1, 2, 3]
+        assert files(catalog) >= written and ids_of(catalog, "db.a") == [1, 2, 3]
     else:
         tx.commit_transaction()
-        assert ids(catalog, "db.a") == [1, 2, 3, 4] and ids(catalog, "db.b") == [2, 3]
+        assert ids_of(catalog, "db.a") == [1, 2, 3, 4] and ids_of(catalog, "db.b") == [2, 3]
         assert {len(catalog.load_table(n).snapshots()) for n in ("db.a", "db.b")} == {2}
     assert word in flaky.fired
 
@@ -204,7 +201,7 @@ def test_a_catalog_that_swaps_only_some_of_the_tables_is_told(tmp_path: Path) ->
     flaky.before_swap = first_alone
     with pytest.raises(CommitStateUnknownException, match="All its files are kept"):
         tx.commit_transaction()
-    assert ids(catalog, "db.a") == [1, 2, 3, 4] and ids(catalog, "db.b") == [1, 2, 3]
+    assert ids_of(catalog, "db.a") == [1, 2, 3, 4] and ids_of(catalog, "db.b") == [1, 2, 3]
 
 
 def test_retries_that_are_used_up_leave_no_file(tmp_path: Path) -> None:
@@ -215,7 +212,7 @@ def test_retries_that_are_used_up_leave_no_file(tmp_path: Path) -> None:
     with pytest.raises(CommitFailedException, match="after 3 attempts"), catalog.transaction() as tx:
         tx.table("db.a").append(NEW)
         tx.table("db.b").append(NEW)
-    assert files(catalog) == before and ids(catalog, "db.a") == ids(catalog, "db.b") == [1, 2, 3]
+    assert files(catalog) == before and ids_of(catalog, "db.a") == ids_of(catalog, "db.b") == [1, 2, 3]
 
 
 def test_writers_side_by_side_lose_nothing_and_wait_for_no_one_forever(backend: CatalogBackend) -> None:
@@ -245,7 +242,7 @@ def test_writers_side_by_side_lose_nothing_and_wait_for_no_one_forever(backend: 
         thread.join(120)
     assert not errors and not any(t.is_alive() for t in threads)
     wanted = sorted([1, 2, 3, *(100 * w + n for w in range(1, 5) for n in range(3))])
-    assert ids(Catalog(backend), "db.a") == ids(Catalog(backend), "db.b") == wanted
+    assert ids_of(Catalog(backend), "db.a") == ids_of(Catalog(backend), "db.b") == wanted
 
 
 def sqlite_catalog(place: Path) -> Catalog:
@@ -274,7 +271,7 @@ def test_a_writer_killed_at_any_point_changes_both_tables_or_none(tmp_path: Path
         code = child.wait(60)
         assert code in (0, -9), child.problems()
         catalog = sqlite_catalog(place)
-        a, b = ids(catalog, "db.a"), ids(catalog, "db.b")
+        a, b = ids_of(catalog, "db.a"), ids_of(catalog, "db.b")
         assert a == b and a in ([1, 2, 3], [1, 2, 3, 4])
         with catalog.transaction() as tx:  # nothing is left locked
             tx.table("db.a").append(pa.table({"id": [9]}))

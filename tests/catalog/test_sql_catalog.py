@@ -112,7 +112,6 @@ def test_rows_of_another_catalog_name_are_not_seen(tmp_path: Path) -> None:
 
 
 def test_a_stale_base_in_another_catalog_object_is_a_conflict(tmp_path: Path) -> None:
-    """A08"""
     one, two = sql(tmp_path), sql(tmp_path)
     base = made(one)
     committed(two.swap(two.load(TABLE), changed(base, a="1")))
@@ -124,7 +123,6 @@ def test_a_stale_base_in_another_catalog_object_is_a_conflict(tmp_path: Path) ->
 
 
 def test_a_locked_database_ends_in_a_conflict_and_never_in_success(tmp_path: Path) -> None:
-    """A11"""
     backend = sql(tmp_path)
     base = made(backend)
     backend.database.close()
@@ -188,7 +186,6 @@ def test_a_lost_answer_of_a_commit_that_was_applied_is_found_out(tmp_path: Path)
 
 
 def test_a_lost_answer_is_found_out_in_the_log_when_others_went_on(tmp_path: Path) -> None:
-    """A19"""
     backend, other = sql(tmp_path), sql(tmp_path)
     base = made(backend)
 
@@ -204,7 +201,7 @@ def test_a_lost_answer_is_found_out_in_the_log_when_others_went_on(tmp_path: Pat
 
 
 def test_a_lost_answer_that_cannot_be_told_is_unknown_and_keeps_the_file(tmp_path: Path) -> None:
-    """A20: it may still be applied later."""
+    """The database may still apply it later."""
     backend = sql(tmp_path)
     base = made(backend)
     unsure(backend, tmp_path, applies=False)
@@ -235,7 +232,6 @@ def test_a_disk_that_is_full_is_an_error_that_changes_nothing(tmp_path: Path, mo
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_process_killed_around_the_commit_leaves_the_pointer_old_or_new(tmp_path: Path, when: str) -> None:
-    """B19"""
     backend = sql(tmp_path)
     base = made(backend)
     code = f"""

@@ -182,6 +182,32 @@ def test_a_procedure_leads_to_the_method_of_its_name(procedure):
     assert hint.startswith(f"frazil.load_table('prod.db.t').maintenance.{procedure}(") and hasattr(MaintenanceTable, procedure)
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("CALL prod.system.expire_snapshots('db.t')", "prod.db.t"),
+        ("CALL prod.system.expire_snapshots('prod.db.t')", "prod.db.t"),
+        ("CALL `my.cat`.system.expire_snapshots('db.t')", "`my.cat`.db.t"),
+        ("CALL `my.cat` . `system` . `expire_snapshots`(table => 'db.`a.b`')", "`my.cat`.db.`a.b`"),
+        ("CALL prod.system.expire_snapshots('`prod`.db.t')", "`prod`.db.t"),
+        ("CALL system.expire_snapshots('db.`a.b`')", "db.`a.b`"),
+        ("CALL prod.system.expire_snapshots('no identifier.')", "no identifier."),
+    ],
+)  # fmt: skip
+def test_the_table_of_a_procedure_is_named_with_its_catalog(text, name):
+    assert statement_of(text).name == name
+
+
+def test_a_name_keeps_its_back_quotes_in_the_call_to_use_instead():
+    statement = statement_of("DROP TABLE prod . db . `a . b.c`")
+    assert statement.name == "prod.db.`a . b.c`"
+    assert statement.call("prod", ("db", "a . b.c")) == "frazil.load_catalog('prod').drop_table('db.`a . b.c`')."
+
+
+def test_a_procedure_is_known_by_the_last_part_of_its_name_not_by_a_dot_within_a_part():
+    assert statement_of("CALL prod.`x.system.expire_snapshots`('db.t')") is None
+
+
 @pytest.mark.parametrize("procedure", ["snapshot", "migrate"])
 def test_a_procedure_that_makes_a_table_leads_to_the_method_of_the_catalog(procedure):
     hint = statement_of(f"CALL prod.system.{procedure}('db.t')").call("prod", ("db", "t"))

@@ -155,12 +155,25 @@ def test_no_folder_holds_more_than_26_files() -> None:
     assert {folder: count for folder, count in folders.items() if count > 26} == {}
 
 
+def type_aliases(tree: ast.Module) -> Iterator[str]:
+    """Names in CamelCase that a module gives to something at its top."""
+    for node in tree.body:
+        target = node.targets[0] if isinstance(node, ast.Assign) else node.target if isinstance(node, ast.AnnAssign) else None
+        if isinstance(target, ast.Name) and re.fullmatch(r"_?[A-Z]\w*[a-z]\w*", target.id):
+            yield target.id
+
+
 def test_a_class_name_stands_for_one_class() -> None:
+    """Also those of private classes; and a type alias does not have the name of a class elsewhere."""
     places: dict[str, list[str]] = {}
     for name, tree in TREES.items():
         for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and node.name != "Java":  # what py4j asks a class for
+            if isinstance(node, ast.ClassDef) and node.name != "Java":  # what py4j asks a class for
                 places.setdefault(node.name, []).append(name)
+    for name, tree in TREES.items():
+        for alias in type_aliases(tree):
+            if alias in places:
+                places[alias].append(name)
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
 
 

@@ -4,10 +4,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.builders.sessions import without_session
+
 
 @pytest.fixture(autouse=True)
 def no_session_is_active(request: pytest.FixtureRequest) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        if request.node.get_closest_marker("spark") is None:
-            patch.setattr("frazil.table.engines.active_session", lambda: None)
+    """Tests that are marked `spark` see the session."""
+    if request.node.get_closest_marker("spark") is not None:
+        yield
+        return
+    with without_session():
         yield

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,7 +12,9 @@ import pytest
 
 from frazil.catalog import Catalog
 from frazil.errors import InvalidInput, TableAlreadyExistsError, Unsupported, ValidationException
-from frazil.maintain.imports.source import directory_source, folder_values
+from frazil.maintain.imports import new_tables
+from frazil.maintain.imports.source import Source, directory_source, folder_values
+from frazil.ops.creation import Creation
 from frazil.storage import storage_for
 
 ROWS = 60
@@ -163,6 +166,65 @@ def test_files_that_vanish_are_skipped_only_where_asked(home: Catalog, folder: P
 
 def test_folder_values_are_unescaped() -> None:
     assert folder_values("/x/p=a%2Fb/q=__HIVE_DEFAULT_PARTITION__/a=b=c/f.parquet") == {"p": "a/b", "q": None, "a": "b=c"}
+
+
+class NotRenamedError(Exception):
+    """Raised by `ExternalTables` in place of a rename."""
+
+
+@dataclass
+class ExternalTables:
+    """One external table of a session's catalog; what it would be renamed to is noted."""
+
+    table: Source
+    renamed: list[tuple[str, str]] = field(default_factory=list)
+
+    def source(self, name: str) -> Source:
+        return self.table
+
+    def is_managed(self, name: str) -> bool:
+        return False
+
+    def rename(self, name: str, to: str) -> None:
+        self.renamed.append((name, to))
+        raise NotRenamedError
+
+    def drop(self, name: str) -> None:
+        raise AssertionError("the backup is dropped only after the migration")
+
+
+def migrated(folder: Path, name: str, backup_table_name: str | None) -> list[tuple[str, str]]:
+    """What a table of this name is renamed to before its files are taken over."""
+    storage = storage_for(str(folder), {})
+    tables = ExternalTables(replace(directory_source(str(folder), storage), name=name))
+
+    def create(*_: object) -> Creation:
+        raise AssertionError("the table is renamed before the new one is created")
+
+    with pytest.raises(NotRenamedError):
+        new_tables.migrate(
+            tables.table, new_tables.Import(create, storage, {}), lambda: tables, backup_table_name=backup_table_name
+        )  # fmt: skip
+    return tables.renamed
+
+
+@pytest.mark.parametrize(
+    ("name", "backup_table_name", "backup"),
+    [
+        ("db.t", None, "db.t_BACKUP_"), ("t", None, "t_BACKUP_"), ("db.`t`", None, "db.t_BACKUP_"),
+        ("db.`a.b`", None, "db.`a.b_BACKUP_`"), ("spark_catalog.`d.b`.t", None, "spark_catalog.`d.b`.t_BACKUP_"),
+        ("db.`a``b`", None, "db.`a``b_BACKUP_`"), ("db.`a.b`", "old", "db.old"), ("db.t", "`o.ld`", "db.`o.ld`"),
+    ],
+)  # fmt: skip
+def test_the_backup_of_a_migrated_table_stays_in_its_database(
+    folder: Path, name: str, backup_table_name: str | None, backup: str
+) -> None:
+    assert migrated(folder, name, backup_table_name) == [(name, backup)]
+
+
+def test_a_backup_in_another_database_is_refused(folder: Path) -> None:
+    with pytest.raises(InvalidInput, match="without a database"):
+        migrated(folder, "db.t", "other.t")
 
 
 SPARK_COLUMNS = "id bigint, s string, d decimal(9,2), at timestamp, arr array<struct<x:int>>, day date, k string"

@@ -7,24 +7,20 @@ import json
 import math
 import re
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
 
-from frazil.codec.metadata_json import decode_metadata
 from frazil.expr.parse import parse
 from frazil.scan.inspect import METADATA_TABLES, TIME_TRAVEL_TABLES, metadata_table, metadata_table_schema
 from frazil.scan.manifests import clear_caches
 from frazil.scan.plan import plan
-from frazil.storage import storage_for
+from tests.builders.golden_metadata import opened
 from tests.golden import names
 
 
-def opened(golden, name):
+@pytest.fixture(autouse=True)
+def _cold():
     clear_caches()
-    table = golden[name]
-    metadata = decode_metadata(Path(table.metadata_file).read_bytes(), table.metadata_file)
-    return table, metadata, storage_for(metadata.location, {})
 
 
 def relative(path, root):

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pyarrow.parquet as pq
 import pytest
 
-from frazil.codec.metadata_json import decode_metadata
 from frazil.errors import InvalidInput, NoSuchSnapshotError
 from frazil.expr.parse import parse
 from frazil.scan.incremental import plan_appends, snapshots_between
-from frazil.storage import storage_for
-
-
-def opened(golden, name):
-    table = golden[name]
-    metadata = decode_metadata(Path(table.metadata_file).read_bytes(), table.metadata_file)
-    return table, metadata, storage_for(metadata.location, {})
+from tests.builders.golden_metadata import opened
 
 
 def ids_of(found):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from uuid import UUID
 
 import pyarrow as pa
@@ -11,7 +10,6 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 
-from frazil.codec.metadata_json import decode_metadata
 from frazil.errors import CorruptData, InvalidInput, NoSuchSnapshotError, Unsupported
 from frazil.scan.inspect import METADATA_TABLES, TIME_TRAVEL_TABLES, metadata_table, position_deletes
 from frazil.scan.manifests import clear_caches
@@ -21,6 +19,7 @@ from frazil.spec.snapshot import Snapshots
 from frazil.spec.transforms import IdentityTransform
 from frazil.spec.types import DoubleType, ListType, LongType, MapType, NestedField, StringType, StructType, UUIDType
 from frazil.storage import storage_for
+from tests.builders.golden_metadata import opened
 from tests.golden import names
 from tests.scan.made import MadeFile, make_table
 
@@ -28,12 +27,6 @@ from tests.scan.made import MadeFile, make_table
 @pytest.fixture(autouse=True)
 def _cold():
     clear_caches()
-
-
-def opened(golden, name):
-    table = golden[name]
-    metadata = decode_metadata(Path(table.metadata_file).read_bytes(), table.metadata_file)
-    return table, metadata, storage_for(metadata.location, {})
 
 
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "d", DoubleType()), NestedField(3, "u", UUIDType()))

@@ -11,6 +11,7 @@ from frazil.errors import InvalidInput, Unsupported
 from frazil.spark.streams.writer import _commit_partitions
 from frazil.stream.hooks import MicroBatch
 from frazil.stream.partitions.options import partition_commit_options
+from tests.builders.frames import ids
 from tests.builders.stream_folders import SCHEMA, FolderSource
 
 pytestmark = pytest.mark.spark
@@ -33,10 +34,6 @@ def drained(writer, tmp_path, **options):
     query.awaitTermination()
 
 
-def ids(table):
-    return sorted(table.refresh().scan(selected_fields=("id",)).to_arrow().column("id").to_pylist())
-
-
 def commits(table):
     return {r["partition"].removeprefix("dt="): r for r in table.refresh().inspect.partition_commits().to_pylist() if r["committed_at"] is not None}
 
@@ -56,14 +53,14 @@ def test_partitions_are_announced_by_the_watermark_and_late_rows_announce_them_a
     source.put((1, "2026-01-01 10:00:00", "2026-01-01"), (2, "2026-01-01 11:00:00", "2026-01-01"))
     source.put((3, "2026-01-02 00:00:01", "2026-01-02"))
     run()
-    assert ids(table) == [1, 2, 3] and told == [] and commits(table) == {}
+    assert ids(table.refresh()) == [1, 2, 3] and told == [] and commits(table) == {}
     source.put((4, "2026-01-02 12:00:00", "2026-01-02"))  # its batch is planned with the watermark of the third row
     run()
     assert told == [(("2026-01-01",), False, 1767312001000)] and set(commits(table)) == {"2026-01-01"}
     assert mark_of(table, "2026-01-01").exists() and not mark_of(table, "2026-01-02").exists()
     source.put((5, "2026-01-01 23:00:00", "2026-01-01"))
     run()
-    assert ids(table) == [1, 2, 3, 4, 5] and [t[:2] for t in told] == [(("2026-01-01",), False), (("2026-01-01",), True)]
+    assert ids(table.refresh()) == [1, 2, 3, 4, 5] and [t[:2] for t in told] == [(("2026-01-01",), False), (("2026-01-01",), True)]
 
 
 def test_a_replayed_batch_doubles_neither_rows_nor_pending_partitions(table, source, tmp_path):
@@ -76,7 +73,7 @@ def test_a_replayed_batch_doubles_neither_rows_nor_pending_partitions(table, sou
     source.put((2, "2026-01-03 10:00:00", "2026-01-03"))
     source.put((3, "2026-01-03 11:00:00", "2026-01-03"))
     drained(writer(), tmp_path)
-    assert ids(table) == [1, 2, 3] and [c.partition_values for c in told] == [("2026-01-01",)]
+    assert ids(table.refresh()) == [1, 2, 3] and [c.partition_values for c in told] == [("2026-01-01",)]
 
 
 def test_the_end_of_input_announces_what_is_left_in_both_doors(spark, table, source, tmp_path):
@@ -121,7 +118,7 @@ def test_what_cannot_work_is_refused_before_the_query_starts(plain_spark, catalo
     ):
         with pytest.raises((InvalidInput, Unsupported), match=said):
             into.write_stream(frame, **options).option("checkpointLocation", "/nowhere").start()
-    assert ids(table) == [] and ids(flat) == []
+    assert ids(table.refresh()) == [] and ids(flat.refresh()) == []
 
 
 def test_a_session_under_audit_announces_partitions_of_the_branch_it_writes(session, table, source, tmp_path):
@@ -131,7 +128,7 @@ def test_a_session_under_audit_announces_partitions_of_the_branch_it_writes(sess
     try:
         source.put((1, "2026-01-01 10:00:00", "a"))
         drained(table.write_stream(source.frame(), policies=[told.append], **{KIND: "custom"}), tmp_path)
-        assert [(c.partition_values, c.branch) for c in told] == [(("a",), "audit")] and ids(table) == []
+        assert [(c.partition_values, c.branch) for c in told] == [(("a",), "audit")] and ids(table.refresh()) == []
         session.conf.unset("spark.wap.branch")
         session.conf.set("spark.wap.id", "w")
         with pytest.raises(InvalidInput, match="contradicts the WAP id"):

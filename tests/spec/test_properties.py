@@ -25,19 +25,19 @@ BAD = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", GOOD, ids=lambda k: k.wanted)
+@pytest.mark.parametrize("kind", GOOD, ids=lambda k: k.description)
 def test_a_value_of_each_kind_is_read_as_its_type(kind: p.Kind[object]) -> None:
     text, value = GOOD[kind]
     found = p.TableProperty("some.key", kind, None).of({"some.key": text})
     assert found == value and type(found) is type(value)
 
 
-@pytest.mark.parametrize("kind", BAD, ids=lambda k: k.wanted)
+@pytest.mark.parametrize("kind", BAD, ids=lambda k: k.description)
 def test_a_text_that_is_no_value_is_refused_by_the_propertys_name_and_by_what_it_takes(kind: p.Kind[object]) -> None:
     for text in BAD[kind]:
         with pytest.raises(ValidationError) as told:
             p.TableProperty("some.key", kind, None).of({"some.key": text})
-        assert "some.key" in str(told.value) and kind.wanted in str(told.value) and repr(text) in str(told.value)
+        assert "some.key" in str(told.value) and kind.description in str(told.value) and repr(text) in str(told.value)
 
 
 def test_an_absent_property_has_its_default_and_says_that_it_was_not_given() -> None:

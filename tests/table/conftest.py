@@ -7,13 +7,9 @@ import pytest
 
 from frazil.catalog import Catalog
 from tests.builders.catalogs import catalog_of
+from tests.builders.sessions import no_session_is_active
 
-
-@pytest.fixture(autouse=True, scope="module")
-def no_session_is_active() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("frazil.table.engines.active_session", lambda: None)
-        yield
+__all__ = ["catalog", "no_session_is_active"]
 
 
 @pytest.fixture

@@ -22,14 +22,14 @@ from frazil.arrow.write.write_rows import WriteContext, write
 from frazil.commit.actions import MetadataChange, RewriteFiles, RowDelta
 from frazil.commit.transaction import commit
 from frazil.errors import CorruptData, InvalidInput, NoSuchRefError, NoSuchSnapshotError, ValidationError
-from frazil.scan.changelog import CHANGE_FIELDS
+from frazil.scan.changelog import CHANGELOG_FIELDS
 from frazil.scan.plan import plan
 from frazil.spec.types import IntegerType
 from frazil.spec.updates import RemoveSnapshots
 from tests.builders.catalogs import catalog_of
 from tests.builders.frames import ids
 
-CHANGES = [f.name for f in CHANGE_FIELDS]
+CHANGES = [f.name for f in CHANGELOG_FIELDS]
 _names = itertools.count()
 NAN = math.nan
 
@@ -383,7 +383,7 @@ def test_digests_beyond_the_budget_go_to_disk(catalog: Any, monkeypatch: pytest.
     table.append(pa.table({"id": pa.array(range(5000), pa.int64()), "s": ["x"] * 5000}))
     table.delete("id % 1000 = 7", mode="copy-on-write")
     monkeypatch.setattr("frazil.arrow.changelog.changelog_match.BUDGET", 1)
-    from frazil.arrow.changelog.read_changelog import ChangeOptions
+    from frazil.arrow.changelog.read_changelog import ChangelogOptions
 
-    monkeypatch.setattr("frazil.ops.reading_changes.ChangeOptions", lambda *a: ChangeOptions(*a, budget=10_000))
+    monkeypatch.setattr("frazil.ops.reading_changelog.ChangelogOptions", lambda *a: ChangelogOptions(*a, budget=10_000))
     assert log(table.changes())[5000:] == [(1, "DELETE", n, "x") for n in (1007, 2007, 3007, 4007, 7)]

@@ -9,12 +9,12 @@ import pytest
 
 import frazil
 from frazil.arrow.read.read_tasks import ReadContext, read
-from frazil.scan.changelog import CHANGE_FIELDS
+from frazil.scan.changelog import CHANGELOG_FIELDS
 from frazil.scan.plan import plan
 from frazil.spec.snapshot import Snapshot
 from tests.golden import Golden, names
 
-CHANGES = [f.name for f in CHANGE_FIELDS]
+CHANGES = [f.name for f in CHANGELOG_FIELDS]
 GOES = {"DELETE": -1, "UPDATE_BEFORE": -1, "INSERT": 1, "UPDATE_AFTER": 1}
 
 

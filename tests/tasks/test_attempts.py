@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from frazil.errors import CommitStateUnknownException
 from frazil.storage.memory import MemoryStorage
-from frazil.tasks.attempts import Attempts, attempts_of
+from frazil.tasks.attempts import Attempts, attempts_of, removing_files_on_error
 from frazil.testing import FlakyRunner
 
 
@@ -92,3 +93,22 @@ def test_the_attempts_of_a_runner_are_what_it_says_when_they_are_asked_for(write
     assert not attempts_of(write, runner).retried
     assert list(runner.run(abs, [-1, -2])) == [1, 2]
     assert attempts_of(write, runner).retried and runner.fired == [("repeat", 0)]
+
+
+@pytest.mark.parametrize(
+    ("error", "commits", "left"),
+    [
+        (ZeroDivisionError(), False, ["1-6-op-2"]),
+        (KeyboardInterrupt(), False, ["1-6-op-2"]),
+        (CommitStateUnknownException("?"), False, ["1-6-op-2"]),
+        (ZeroDivisionError(), True, ["1-6-op-2"]),
+        (KeyboardInterrupt(), True, ["1-6-op-1", "1-6-op-2"]),
+        (CommitStateUnknownException("?"), True, ["1-6-op-1", "1-6-op-2"]),
+    ],
+)  # fmt: skip
+def test_an_error_in_a_block_that_commits_keeps_the_files_that_the_table_may_refer_to(write, error, commits, left):
+    with pytest.raises(type(error)), removing_files_on_error(write, FlakyRunner(), commits=commits):
+        write.file("1-6-op-1")
+        write.file("1-6-op-2")
+        raise error
+    assert write.files() == left

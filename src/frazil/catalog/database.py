@@ -21,7 +21,7 @@ from frazil.errors import CommitFailedException, InvalidInput, StorageError
 logger = logging.getLogger("frazil.catalog.sql")
 
 Row = tuple[Any, ...]
-Step = tuple[str, Mapping[str, Any]]
+SqlStatement = tuple[str, Mapping[str, Any]]
 
 
 class DuplicateKey(StorageError):
@@ -44,7 +44,7 @@ class Database(Protocol):
     def columns(self, table: str) -> list[str]:
         """Return the column names of a table. Raises MissingTable."""
 
-    def execute(self, steps: Sequence[Step], *, all_or_none: bool = False) -> list[int]:
+    def execute(self, steps: Sequence[SqlStatement], *, all_or_none: bool = False) -> list[int]:
         """Run all steps in one transaction, durable on return. Returns the number of rows that each step changed. `all_or_none`: nothing
         is applied when a step changes no row.
 
@@ -87,7 +87,7 @@ class SqliteDatabase:
             raise MissingTable(f"There is no table {table} in {self.path}.")
         return names
 
-    def execute(self, steps: Sequence[Step], *, all_or_none: bool = False) -> list[int]:
+    def execute(self, steps: Sequence[SqlStatement], *, all_or_none: bool = False) -> list[int]:
         with self._connection() as connection:
             with self._translated_errors():
                 connection.execute("BEGIN IMMEDIATE")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from frazil.catalog.base import Unclear
-from frazil.catalog.database import Contended, DuplicateKey, MissingTable, Row, Step
+from frazil.catalog.database import Contended, DuplicateKey, MissingTable, Row, SqlStatement
 from frazil.errors import FrazilError, InvalidInput, NotInstalledError, StorageError
 from frazil.storage import redact_text
 
@@ -50,7 +50,7 @@ class RemoteDatabase:
         with self._translated_errors(), self._connect() as connection:
             return list(connection.execute(self._text(f"SELECT * FROM {table} WHERE 1 = 0")).keys())
 
-    def execute(self, steps: Sequence[Step], *, all_or_none: bool = False) -> list[int]:
+    def execute(self, steps: Sequence[SqlStatement], *, all_or_none: bool = False) -> list[int]:
         with self._translated_errors(), self._connect() as connection:
             counts = [connection.execute(self._text(statement), dict(parameters)).rowcount for statement, parameters in steps]
             if all_or_none and 0 in counts:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from frazil.catalog import sql_statements
 from frazil.catalog.base import Identifier, Identifiers, PropertiesUpdateSummary, check_namespace
-from frazil.catalog.database import Database, DuplicateKey, Step
+from frazil.catalog.database import Database, DuplicateKey, SqlStatement
 from frazil.catalog.names import full_name
 from frazil.errors import (
     CommitFailedException,
@@ -117,7 +117,7 @@ class SqlNamespaces:
         values = self._values(namespace)
         for _ in range(10):
             before = self._stored_properties(namespace)
-            steps: list[Step] = [(sql_statements.DROP_PROPERTY, values | {"key": k}) for k in sorted(removals | set(updates))]
+            steps: list[SqlStatement] = [(sql_statements.DROP_PROPERTY, values | {"key": k}) for k in sorted(removals | set(updates))]
             try:
                 self.database.execute([*steps, *(_adding(values, k, v) for k, v in updates.items())])
                 break
@@ -136,7 +136,7 @@ def _placed(properties: Mapping[str, str]) -> dict[str, str]:
     return dict(properties) if location is None else {**properties, "location": place_of(location, "property location of a namespace")}
 
 
-def _adding(values: Mapping[str, str], key: str, value: object) -> Step:
+def _adding(values: Mapping[str, str], key: str, value: object) -> SqlStatement:
     if not key or len(key) > 255:
         raise InvalidInput(f"The key of a namespace property has 1 to 255 characters: {key!r}.")
     if len(str(value)) > 1000:

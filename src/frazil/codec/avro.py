@@ -151,10 +151,12 @@ def _codec(name: str) -> Callable[[bytes, int], bytes | bytearray]:
 
 
 def _deflated(data: bytes, limit: int) -> bytes | bytearray:
-    if len(data) < 1 << 16:  # it cannot exceed 64 MiB, so one-shot functions will do, which are twice as fast
+    # Deflate shrinks data to a thousandth at best, so these become 64 MiB at most and need no decompression in steps within a limit, which
+    # takes twice the time. libdeflate takes half the time of zlib, but must be told the size of its output beforehand.
+    if len(data) < 1 << 16:
         try:
-            return deflate.deflate_decompress(data, min(limit, USUAL_RATIO * len(data)))  # twice as fast again
-        except deflate.DeflateError:  # the guess of its size is too small, or it is damaged
+            return deflate.deflate_decompress(data, min(limit, USUAL_RATIO * len(data)))
+        except deflate.DeflateError:  # the output is larger than USUAL_RATIO says, or the data are damaged, which zlib will report
             return zlib.decompress(data, -15)
     return inflate(data, -15, limit)
 
@@ -189,10 +191,10 @@ def _xz(data: bytes, limit: int) -> bytes:
     return _whole(stream.decompress(data, limit + 1), stream.eof)
 
 
-def _whole(found: bytes, ended: bool) -> bytes:
+def _whole(block: bytes, ended: bool) -> bytes:
     if not ended:
         raise CorruptData("A compressed block ends early or is far too large.")
-    return found
+    return block
 
 
 def _pyarrow() -> Any:
@@ -285,18 +287,18 @@ _READERS: dict[str, Reader] = {
 }  # fmt: skip
 
 
-def record_reader(node: AvroNode, wanted: Collection[str] | None = None) -> Reader:
-    """Compile a schema into a function (bytes, offset) -> (value, next offset). With `wanted`, other fields of the record are skipped."""
-    return _reader(node, None if wanted is None else frozenset(wanted))
+def record_reader(node: AvroNode, names: Collection[str] | None = None) -> Reader:
+    """Compile a schema into a function (bytes, offset) -> (value, next offset). With `names`, other fields of the record are skipped."""
+    return _reader(node, None if names is None else frozenset(names))
 
 
 @functools.lru_cache(maxsize=1024)
-def _reader(node: AvroNode, wanted: frozenset[str] | None = None) -> Reader:
+def _reader(node: AvroNode, names: frozenset[str] | None = None) -> Reader:
     if node.kind in _READERS:
         return _READERS[node.kind]
     match node.kind:
         case "record":
-            return _record(tuple((_reader(n), wanted is None or name in wanted) for name, _, n in node.fields))
+            return _record(tuple((_reader(n), names is None or name in names) for name, _, n in node.fields))
         case "union":
             return _union(tuple(_reader(n) for n in node.inside), node.inside[0].kind == "null" and len(node.inside) == 2)
         case "array":
@@ -407,7 +409,7 @@ def _enum(symbols: tuple[str, ...]) -> Reader:
 
 def read_records(container: Container, read: Reader, file: str = "") -> list[Any]:
     """Read all entries of all blocks; every block must hold exactly as many as it claims. Raises CorruptData."""
-    found: list[Any] = []
+    values: list[Any] = []
     with reading("the Avro file", file):
         least = max(least_size(container.schema), 1)
         for count, block in container.blocks:
@@ -416,7 +418,7 @@ def read_records(container: Container, read: Reader, file: str = "") -> list[Any
             offset, entries = 0, bytes(block)
             for _ in range(count):
                 value, offset = read(entries, offset)
-                found.append(value)
+                values.append(value)
             if offset != len(block):
                 raise CorruptData(f"A block holds {len(block) - offset} bytes more than its entries take.")
-    return found
+    return values

@@ -70,16 +70,16 @@ def _field(name: str, node: AvroNode) -> pa.Field:
     return pa.field(name, storage_type(node), nullable=node.kind in ("union", "null"))
 
 
-def read_columns(container: Container, record: AvroNode, wanted: Mapping[str, pa.DataType], file: str) -> tuple[int, dict[str, pa.Array]]:
+def read_columns(container: Container, record: AvroNode, types: Mapping[str, pa.DataType], file: str) -> tuple[int, dict[str, pa.Array]]:
     """Decode the wanted fields of a flat `record` to arrays; returns the number of entries and the arrays. Raises CorruptData."""
-    if len(container.data) >= NATIVE_FROM_BYTES // 8 and (native := _native(container, record, wanted)) is not None:
+    if len(container.data) >= NATIVE_FROM_BYTES // 8 and (native := _native(container, record, types)) is not None:
         return native
-    names = [name for name, _, _ in record.fields if name in wanted]
-    rows = read_records(container, record_reader(record, set(names)), file)
+    present = [name for name, _, _ in record.fields if name in types]
+    rows = read_records(container, record_reader(record, set(present)), file)
     nodes = {name: node.not_null for name, _, node in record.fields}
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(present)
     try:
-        return len(rows), {name: _array(values, nodes[name], wanted[name]) for name, values in zip(names, columns, strict=True)}
+        return len(rows), {name: _array(values, nodes[name], types[name]) for name, values in zip(present, columns, strict=True)}
     except (pa.ArrowException, OverflowError) as e:
         raise CorruptData(f"A value in {file or 'an Avro file'} does not fit its type: {e}", file=file or None) from e
 
@@ -108,21 +108,21 @@ def _word(data: bytes | None) -> bytes:
 # The native reader
 
 
-def _native(container: Container, record: AvroNode, wanted: Mapping[str, pa.DataType]) -> tuple[int, dict[str, pa.Array]] | None:
+def _native(container: Container, record: AvroNode, types: Mapping[str, pa.DataType]) -> tuple[int, dict[str, pa.Array]] | None:
     """Decode by datafusion; None when the file is too small to be worth it, has a type that it cannot read or is damaged, or when it is not
     installed."""
-    if not _takes(record) or (found := _entries(container, record)) is None:
+    if not _takes(record) or (entries := _entries(container, record)) is None:
         return None
-    count, parts = found
+    count, parts = entries
     engine = _engine()  # loaded only when it is worth it
     if engine is None:
         return None
-    fields = [_field(name, node) for name, _, node in record.fields if name in wanted]
+    fields = [_field(name, node) for name, _, node in record.fields if name in types]
     try:
         table = _collect(engine, parts, pa.schema(fields))
         if table.num_rows != count:
             return None
-        return count, {f.name: _as(table.column(f.name), wanted[f.name]) for f in fields}
+        return count, {f.name: _as(table.column(f.name), types[f.name]) for f in fields}
     except BaseException as e:  # a Rust panic is raised as a BaseException
         if isinstance(e, Exception) or type(e).__name__ == "PanicException":
             return None

@@ -169,7 +169,7 @@ def primitive_schema(type_: IcebergType, named: set[str]) -> Any:
     """Convert a primitive type to an Avro type. A named type is written out once, later by its name; `named` collects the names."""
     match type_:
         case DecimalType(precision=p, scale=s):
-            found: Any = {
+            avro_type: Any = {
                 "type": "fixed",
                 "name": f"decimal_{p}_{s}",
                 "size": decimal_size(p),
@@ -178,16 +178,16 @@ def primitive_schema(type_: IcebergType, named: set[str]) -> Any:
                 "scale": s,
             }
         case FixedType(length=n):
-            found = {"type": "fixed", "name": f"fixed_{n}", "size": n}
+            avro_type = {"type": "fixed", "name": f"fixed_{n}", "size": n}
         case _:
-            found = _LOGICAL.get(type(type_))
-    if found is None:
+            avro_type = _LOGICAL.get(type(type_))
+    if avro_type is None:
         raise Unsupported(f"Values of type {type_} cannot be written in Avro metadata.")
-    if isinstance(found, dict) and found["type"] == "fixed":
-        if found["name"] in named:
-            return found["name"]
-        named.add(found["name"])
-    return found
+    if isinstance(avro_type, dict) and avro_type["type"] == "fixed":
+        if avro_type["name"] in named:
+            return avro_type["name"]
+        named.add(avro_type["name"])
+    return avro_type
 
 
 def avro_name(name: str) -> str:

@@ -246,18 +246,18 @@ def partition_fields_to_json(spec: PartitionSpec) -> list[dict[str, Any]]:
 
 def partition_fields_from_json(obj: Any) -> tuple[PartitionField, ...]:
     """Read a list of partition fields; fields without ids (v1) are numbered from 1000 in order."""
-    found = []
+    partition_fields = []
     for number, item in enumerate(items_of(obj, "partition fields")):
         item = fields_of(item, "partition field")
         field_id = integer_or_none(item, "field-id", _INT)
         source, sources = _sources(item)
-        found.append(
+        partition_fields.append(
             PartitionField(
                 source, FIRST_PARTITION_FIELD_ID + number if field_id is None else field_id, parse_transform(text(item, "transform")),
                 text(item, "name"), sources, unknown_keys(item, _PARTITION_FIELD_KEYS),
             )
         )  # fmt: skip
-    return tuple(found)
+    return tuple(partition_fields)
 
 
 def spec_to_json(spec: PartitionSpec) -> dict[str, Any]:

@@ -75,7 +75,7 @@ def decode_manifest(
     file = manifest.manifest_path or path or ""
     if unknown := [c for c in columns or () if c not in BY_NAME]:
         raise InvalidInput(f"Manifests have no column {unknown[0]!r}.")
-    wanted = [c.name for c in COLUMNS if columns is None or c.name in columns]
+    names = [c.name for c in COLUMNS if columns is None or c.name in columns]
     if data is None:
         data = _read(path, file)
     if len(data) < manifest.manifest_length:
@@ -87,8 +87,8 @@ def decode_manifest(
         part, numbers = (container, None) if choose is None else choose(container)
         if javas := _fixed_as_bytes(plan):
             with contextlib.suppress(CorruptData):
-                return _rows_at(_table(part, javas, manifest, wanted, file), numbers)
-        return _rows_at(_table(part, plan, manifest, wanted, file), numbers)
+                return _rows_at(_table(part, javas, manifest, names, file), numbers)
+        return _rows_at(_table(part, plan, manifest, names, file), numbers)
 
 
 def decode_manifests(
@@ -98,7 +98,7 @@ def decode_manifests(
     faster when they are small. Raises as `decode_manifest` does."""
     tables: list[pa.Table] = []
     containers = [(read_container(data, manifest.manifest_path), data, manifest) for data, manifest in files]
-    for _, neighbours in itertools.groupby(containers, lambda found: id(found[0].schema)):
+    for _, neighbours in itertools.groupby(containers, lambda read: id(read[0].schema)):
         alike = list(neighbours)
         together = _decoded_together([(c, m) for c, _, m in alike], columns) if len(alike) > 1 else None
         tables += together or [decode_manifest(data, manifest, columns=columns) for _, data, manifest in alike]
@@ -108,7 +108,7 @@ def decode_manifests(
 def _decoded_together(alike: Sequence[tuple[Container, ManifestFile]], columns: Collection[str] | None) -> list[pa.Table] | None:
     """Decode manifests of one Avro schema; None where one of them may be damaged: each is then decoded by itself, so that the error names
     the right one."""
-    wanted = [c.name for c in COLUMNS if columns is None or c.name in columns]
+    names = [c.name for c in COLUMNS if columns is None or c.name in columns]
     tables, first = [], 0
     try:
         with reading("manifests"):
@@ -116,10 +116,10 @@ def _decoded_together(alike: Sequence[tuple[Container, ManifestFile]], columns: 
             together, counts = joined([container for container, _ in alike])
             if _fixed_as_bytes(plan) or any(not _as_listed(n, c, m) for n, (c, m) in zip(counts, alike, strict=True)):
                 return None
-            _, arrays = _columns(together, plan, wanted, "")
+            _, arrays = _columns(together, plan, names, "")
             for count, (_, manifest) in zip(counts, alike, strict=True):
                 part = {name: array.slice(first, count) for name, array in arrays.items()}
-                tables.append(_inherited(part, manifest, wanted))
+                tables.append(_inherited(part, manifest, names))
                 first += count
     except (CorruptData, Unsupported):
         return None
@@ -158,13 +158,13 @@ def _plan(schema: AvroNode) -> _Plan:
         if node.kind != "record":
             raise CorruptData(f"{noun} of a manifest is not a record.")
         for name, field_id, inner in node.fields:
-            known = BY_ID.get(field_id) if field_id is not None else BY_NAME.get(name)
+            column = BY_ID.get(field_id) if field_id is not None else BY_NAME.get(name)
             if field_id == DATA_FILE_ID or (field_id is None and name == "data_file"):
                 flatten(inner, "data_file")
-            elif known is not None and known.field_id == PARTITION_ID:
+            elif column is not None and column.field_id == PARTITION_ID:
                 flatten_partition(inner)
-            elif known is not None and all(known.name != n for n, _, _ in fields):
-                fields.append((known.name, field_id, inner))
+            elif column is not None and all(column.name != n for n, _, _ in fields):
+                fields.append((column.name, field_id, inner))
             else:
                 fields.append((f"x{len(fields)}", field_id, inner))
 
@@ -203,46 +203,48 @@ def _fixed_as_bytes(plan: _Plan) -> _Plan | None:
     return replace(plan, record=replace(plan.record, fields=fields), sizes=tuple(sizes.items()))
 
 
-def _fits(found: pa.DataType, wanted: pa.DataType) -> bool:
+def _fits(stored: pa.DataType, type_: pa.DataType) -> bool:
     """Compare types without names, nullability and the width of integers."""
-    if pa.types.is_list(wanted):
-        return pa.types.is_list(found) and _fits(found.value_type, wanted.value_type)
-    if pa.types.is_struct(wanted):
-        return pa.types.is_struct(found) and found.num_fields == 2 and all(_fits(found.field(i).type, wanted.field(i).type) for i in (0, 1))
-    return bool(found == wanted or (pa.types.is_integer(found) and pa.types.is_integer(wanted)))
+    if pa.types.is_list(type_):
+        return pa.types.is_list(stored) and _fits(stored.value_type, type_.value_type)
+    if pa.types.is_struct(type_):
+        if not pa.types.is_struct(stored) or stored.num_fields != 2:
+            return False
+        return all(_fits(stored.field(i).type, type_.field(i).type) for i in (0, 1))
+    return bool(stored == type_ or (pa.types.is_integer(stored) and pa.types.is_integer(type_)))
 
 
-def _table(container: Container, plan: _Plan, manifest: ManifestFile, wanted: list[str], file: str) -> pa.Table:
-    _, columns = _columns(container, plan, wanted, file)
-    return _inherited(columns, manifest, wanted)
+def _table(container: Container, plan: _Plan, manifest: ManifestFile, names: list[str], file: str) -> pa.Table:
+    _, columns = _columns(container, plan, names, file)
+    return _inherited(columns, manifest, names)
 
 
-def _columns(container: Container, plan: _Plan, wanted: list[str], file: str) -> tuple[int, dict[str, pa.Array]]:
+def _columns(container: Container, plan: _Plan, names: list[str], file: str) -> tuple[int, dict[str, pa.Array]]:
     """Read the wanted columns and those that inheritance needs, as the file has them; returns the number of entries, too."""
-    needed = {*wanted, "status", *(n for w in wanted for n in _NEEDS.get(w, ()))}
+    needed = {*names, "status", *(n for w in names for n in _NEEDS.get(w, ()))}
     types = {c.name: c.type for c in COLUMNS if c.name in needed and c.name != "partition"}
     present = {name for name, _, _ in plan.record.fields}
     reads = {name: type_ for name, type_ in types.items() if name in present}
     if "partition" in needed:
         reads.update((_PARTITION_PREFIX + label, type_) for label, type_ in plan.partition)
     reads.update((name, pa.binary()) for name, _ in plan.sizes)
-    rows, found = read_columns(container, plan.record, reads, file)
+    rows, arrays = read_columns(container, plan.record, reads, file)
     for name, size in plan.sizes:
-        if pc.any(pc.not_equal(pc.binary_length(found[name]), size)).as_py():
+        if pc.any(pc.not_equal(pc.binary_length(arrays[name]), size)).as_py():
             raise CorruptData(f"A partition value in {file} does not have the {size} bytes of its type.", file=file or None)
-    columns = {name: found[name] if name in found else pa.nulls(rows, type_) for name, type_ in types.items()}
+    columns = {name: arrays[name] if name in arrays else pa.nulls(rows, type_) for name, type_ in types.items()}
     if "partition" in needed:
-        columns["partition"] = _partition([found[_PARTITION_PREFIX + label] for label, _ in plan.partition], plan, rows)
+        columns["partition"] = _partition([arrays[_PARTITION_PREFIX + label] for label, _ in plan.partition], plan, rows)
     _check(columns, file)
     if "file_format" in columns:
         columns["file_format"] = pc.utf8_lower(columns["file_format"])
     return rows, columns
 
 
-def _inherited(columns: dict[str, pa.Array], manifest: ManifestFile, wanted: list[str]) -> pa.Table:
+def _inherited(columns: dict[str, pa.Array], manifest: ManifestFile, names: list[str]) -> pa.Table:
     """Make a table of the wanted columns, with what its entries inherit from their manifest."""
     _inherit(columns, manifest)
-    return pa.table({name: columns[name] for name in wanted}) if wanted else pa.table({"status": columns["status"]}).select([])
+    return pa.table({name: columns[name] for name in names}) if names else pa.table({"status": columns["status"]}).select([])
 
 
 def _partition(children: list[pa.Array], plan: _Plan, rows: int) -> pa.Array:

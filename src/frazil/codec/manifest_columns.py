@@ -64,13 +64,13 @@ def partition_columns(entries: pa.Table, spec: PartitionSpec, schema: Schema) ->
     return found
 
 
-def _widened(values: pa.Array, wanted: pa.DataType, field: NestedField) -> pa.Array:
+def _widened(values: pa.Array, type_: pa.DataType, field: NestedField) -> pa.Array:
     numbers = (pa.int32(), pa.int64()), (pa.float32(), pa.float64())
-    decimals = pa.types.is_decimal(values.type) and pa.types.is_decimal(wanted) and values.type.scale == wanted.scale
-    same_unit = (values.type, wanted) in numbers and not str(field.field_type).startswith("timestamp")
+    decimals = pa.types.is_decimal(values.type) and pa.types.is_decimal(type_) and values.type.scale == type_.scale
+    same_unit = (values.type, type_) in numbers and not str(field.field_type).startswith("timestamp")
     if not decimals and not same_unit:
         raise Unsupported(f"Partition values of {field.name} are stored as {values.type}, which cannot be written as {field.field_type}.")
-    return values.cast(wanted)
+    return values.cast(type_)
 
 
 def _parts(entries: pa.Table, partition: Sequence[NestedField], version: int) -> Parts:

@@ -213,15 +213,15 @@ def _snapshot_of(raw: bytes) -> Snapshot:
         return nouns.snapshot_from_json(_ANY.decode(raw))
 
 
-def _snapshots(found: list[msgspec.Raw], last_sequence_number: int | None) -> Snapshots:
-    heads = [_HEAD.decode(raw) for raw in found]
+def _snapshots(raw_snapshots: list[msgspec.Raw], last_sequence_number: int | None) -> Snapshots:
+    heads = [_HEAD.decode(raw) for raw in raw_snapshots]
     newest = max((h.sequence_number or 0 for h in heads), default=0)
     if last_sequence_number is not None and newest > last_sequence_number:
         raise CorruptData(f"Invalid snapshot with sequence number {newest} greater than last sequence number {last_sequence_number}")
     ids = tuple(h.snapshot_id for h in heads)
     if len(set(ids)) != len(ids):
         raise CorruptData("A snapshot id occurs twice in the metadata.")
-    return Snapshots.read(ids, found, _snapshot_of)  # a Raw is the bytes without a copy
+    return Snapshots.read(ids, raw_snapshots, _snapshot_of)  # a Raw is the bytes without a copy
 
 
 def _snapshot_log(data: bytes | msgspec.Raw) -> tuple[SnapshotLogEntry, ...]:

@@ -21,7 +21,7 @@ _MAX_RATIO, _FREE_BYTES = 1000, 1 << 24
 
 
 @dataclass(frozen=True, kw_only=True)
-class BlobMetadata:
+class PuffinBlob:
     """Describe a blob in a file. `fields`: field ids. `snapshot_id` and `sequence_number` are -1 when they are not known yet."""
 
     type: str
@@ -38,7 +38,7 @@ class BlobMetadata:
 class PuffinFooter:
     """Hold the footer of a file. `size`: bytes of the whole footer, as table metadata records them."""
 
-    blobs: tuple[BlobMetadata, ...]
+    blobs: tuple[PuffinBlob, ...]
     properties: dict[str, str]
     size: int
 
@@ -93,18 +93,18 @@ def _footer(obj: Any, size: int) -> PuffinFooter:
     return PuffinFooter(blobs, texts(obj.get("properties"), "properties"), size)
 
 
-def _blob(obj: dict[str, Any]) -> BlobMetadata:
+def _blob(obj: dict[str, Any]) -> PuffinBlob:
     offset, length = integer(obj, "offset"), integer(obj, "length")
     if offset < 4 or length < 0:
         raise CorruptData(f"A blob claims {length} bytes at offset {offset}.")
-    return BlobMetadata(
+    return PuffinBlob(
         type=text(obj, "type"), fields=integers(obj.get("fields"), "fields", 2**31), snapshot_id=integer(obj, "snapshot-id"),
         sequence_number=integer(obj, "sequence-number"), offset=offset, length=length,
         compression_codec=text_or_none(obj, "compression-codec"), properties=texts(obj.get("properties"), "properties"),
     )  # fmt: skip
 
 
-def decode_blob(data: bytes, blob: BlobMetadata, file: str = "") -> bytes:
+def decode_blob(data: bytes, blob: PuffinBlob, file: str = "") -> bytes:
     """Take a blob out of a whole file and decompress it. Raises CorruptData, Unsupported."""
     with reading("Puffin file", file):
         if data[:4] != MAGIC or blob.offset < 4 or blob.length < 0 or blob.offset + blob.length > len(data):
@@ -128,13 +128,13 @@ def _decompress(data: bytes, codec: str | None) -> bytes:
     return found
 
 
-def encode_puffin(blobs: Sequence[Blob], properties: Mapping[str, str] | None = None) -> tuple[bytes, tuple[BlobMetadata, ...], int]:
+def encode_puffin(blobs: Sequence[Blob], properties: Mapping[str, str] | None = None) -> tuple[bytes, tuple[PuffinBlob, ...], int]:
     """Encode a file; returns it, the places of its blobs, and the size of its footer. Raises Unsupported for a codec other than zstd."""
     parts, placed, offset = [MAGIC], [], 4
     for blob in blobs:
         data = _compress(blob)
         placed.append(
-            BlobMetadata(
+            PuffinBlob(
                 type=blob.type, fields=tuple(blob.fields), snapshot_id=blob.snapshot_id, sequence_number=blob.sequence_number,
                 offset=offset, length=len(data), compression_codec=blob.compression_codec, properties=dict(blob.properties),
             )
@@ -166,7 +166,7 @@ def _compress(blob: Blob) -> bytes:
     raise Unsupported(f"Cannot write Puffin compression codec {blob.compression_codec!r}.", hint="Known: zstd.")
 
 
-def _blob_to_json(blob: BlobMetadata) -> dict[str, Any]:
+def _blob_to_json(blob: PuffinBlob) -> dict[str, Any]:
     obj: dict[str, Any] = {
         "type": blob.type, "fields": list(blob.fields), "snapshot-id": blob.snapshot_id, "sequence-number": blob.sequence_number,
         "offset": blob.offset, "length": blob.length,

@@ -20,8 +20,8 @@ from frazil.commit.history import (
     REMOVE_FILES,
     REMOVE_FILES_BUT_DELETES,
     Flags,
-    Found,
     History,
+    ManifestWithEntries,
 )
 from frazil.errors import InvalidInput
 from frazil.expr.nodes import AlwaysTrue, Predicate
@@ -44,8 +44,8 @@ def check_isolation(level: str) -> str:
     return level.lower()
 
 
-def _named(found: Iterable[tuple[ManifestFile | None, pa.Table]]) -> Iterator[tuple[str, int]]:
-    for _, table in found:
+def _named(manifests: Iterable[tuple[ManifestFile | None, pa.Table]]) -> Iterator[tuple[str, int]]:
+    for _, table in manifests:
         yield from zip(table["file_path"].to_pylist(), table["snapshot_id"].to_pylist(), strict=True)
 
 
@@ -84,8 +84,8 @@ def no_deleted_data_files_in(history: History, partitions: Collection[PartitionK
     history.refuse(f"Found conflicting deleted files that can apply to records matching {_shown(history, partitions)}", _named(found))
 
 
-def _within(found: Iterable[Found], partitions: Collection[PartitionKey]) -> Iterator[Found]:
-    for m, table in found:
+def _within(manifests: Iterable[ManifestWithEntries], partitions: Collection[PartitionKey]) -> Iterator[ManifestWithEntries]:
+    for m, table in manifests:
         yield m, table.filter(pa.array(in_partitions(table, m.partition_spec_id, partitions)))
 
 
@@ -150,7 +150,7 @@ def no_new_delete_files_in(history: History, partitions: Collection[PartitionKey
     history.refuse(f"Found new conflicting delete files that can apply to records matching {_shown(history, partitions)}", _named(found))
 
 
-def _reaching(history: History, m: ManifestFile, table: pa.Table, partitions: Collection[PartitionKey]) -> Found:
+def _reaching(history: History, m: ManifestFile, table: pa.Table, partitions: Collection[PartitionKey]) -> ManifestWithEntries:
     mask = in_partitions(table, m.partition_spec_id, partitions)
     if history.metadata.spec_by_id(m.partition_spec_id).unpartitioned:
         mask |= _is_equality(table)
@@ -161,12 +161,12 @@ def _is_equality(table: pa.Table) -> Flags:
     return np.asarray(column_of(table, "content").to_numpy() == int(DataFileContent.EQUALITY_DELETES))
 
 
-def _meeting(history: History, where: Predicate, found: Iterable[Found]) -> Iterator[Found]:
+def _meeting(history: History, where: Predicate, manifests: Iterable[ManifestWithEntries]) -> Iterator[ManifestWithEntries]:
     """Drop the delete files whose equality keys, or whose single data file, cannot match `where`."""
     if isinstance(where, AlwaysTrue):
-        yield from found
+        yield from manifests
         return
-    candidates = [(manifest, table, _is_equality(table)) for manifest, table in found]
+    candidates = [(manifest, table, _is_equality(table)) for manifest, table in manifests]
     singles = [_single(table, ~equality) for _, table, equality in candidates]
     cleared = _files_apart(history, where, candidates, singles)
     for (manifest, table, equality), single in zip(candidates, singles, strict=True):

@@ -70,19 +70,19 @@ class Context:
 
     def state(self, metadata: TableMetadata) -> SnapshotState:
         """Return the state of the current action; manifests written for another format version or location are not reused."""
-        found = self.states.get(self.action)
-        if found is None:
+        state = self.states.get(self.action)
+        if state is None:
             snapshot_id = new_snapshot_id(metadata)
             while any(s.snapshot_id == snapshot_id for s in self.states.values()):
                 snapshot_id = new_snapshot_id(metadata)
             writer = ManifestWriter(self.output, metadata, snapshot_id, str(uuid.uuid4()))
-            found = self.states[self.action] = SnapshotState(snapshot_id, writer)
-        elif _place(found.writer.metadata) != _place(metadata):
-            found.new_data = found.new_deletes = None
-            found.filtered, found.merged = {}, {}
-            found.writer.entries.clear()
-        found.writer.metadata = metadata
-        return found
+            state = self.states[self.action] = SnapshotState(snapshot_id, writer)
+        elif _place(state.writer.metadata) != _place(metadata):
+            state.new_data = state.new_deletes = None
+            state.filtered, state.merged = {}, {}
+            state.writer.entries.clear()
+        state.writer.metadata = metadata
+        return state
 
     def unneeded_files(self) -> list[str]:
         return [f for files in self.unneeded.values() for f in files]

@@ -133,10 +133,10 @@ def filter_data(
     return result
 
 
-def check_required(wanted: set[tuple[str, int | None]], found: set[tuple[str, int | None]]) -> None:
-    """Raise ValidationException if a wanted file was not found. Files are identified by path and offset, since many deletion vectors share
-    one Puffin file."""
-    if missing := sorted({path for path, _ in wanted - found}):
+def check_required(required: set[tuple[str, int | None]], removed: set[tuple[str, int | None]]) -> None:
+    """Raise ValidationException if a required file was not removed. Files are identified by path and offset, since many deletion vectors
+    share one Puffin file."""
+    if missing := sorted({path for path, _ in required - removed}):
         raise ValidationException(f"Missing required files to delete: {','.join(missing)}", files=missing)
 
 
@@ -221,8 +221,8 @@ def _marked(table: pa.Table, m: ManifestFile, chosen: _PreparedRemoval) -> Rows:
     return found
 
 
-def in_partitions(table: pa.Table, spec_id: int, wanted: Iterable[PartitionKey]) -> Rows:
-    keys = set(wanted)
+def in_partitions(table: pa.Table, spec_id: int, partitions: Iterable[PartitionKey]) -> Rows:
+    keys = set(partitions)
     return np.fromiter((partition_key(spec_id, values) in keys for values in partitions_of(table)), dtype=bool, count=len(table))
 
 

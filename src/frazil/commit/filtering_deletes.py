@@ -122,8 +122,8 @@ def _about(table: pa.Table, chosen: _PreparedDeleteRemoval) -> Rows:
     return np.asarray(removed | (_is_in(single, chosen.superseded) & ~vector))
 
 
-def _is_in(values: pa.Array, wanted: pa.Array) -> Rows:
-    return np.asarray(pc.and_(values.is_valid(), pc.is_in(values, value_set=wanted)).to_numpy(zero_copy_only=False))
+def _is_in(values: pa.Array, members: pa.Array) -> Rows:
+    return np.asarray(pc.and_(values.is_valid(), pc.is_in(values, value_set=members)).to_numpy(zero_copy_only=False))
 
 
 def _refuse_second_vectors(staying: pa.Table, removal: DeleteRemoval, metadata: TableMetadata) -> None:

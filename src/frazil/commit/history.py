@@ -31,7 +31,7 @@ ADD_DELETE_FILES = frozenset({"overwrite", "delete"})
 ADD_VECTORS = frozenset({"overwrite", "delete", "replace"})
 ANY = frozenset({"append", "overwrite", "delete", "replace"})
 _SHOWN = 10
-Found = tuple[ManifestFile, pa.Table]
+ManifestWithEntries = tuple[ManifestFile, pa.Table]
 Flags = npt.NDArray[np.bool_]
 
 
@@ -51,20 +51,20 @@ class History:
     def snapshots(self) -> tuple[Snapshot, ...]:
         """List the snapshots, newest first. Raises ValidationException when the start is not an ancestor, or snapshots in between have
         expired."""
-        found: list[Snapshot] = []
+        later: list[Snapshot] = []
         last: Snapshot | None = None
         for s in self.metadata.ancestors(self.parent):
             if s.snapshot_id == self.start:
-                return tuple(found)
+                return tuple(later)
             last = s
             if s.snapshot_id not in self.own:
-                found.append(s)
+                later.append(s)
         if last is not None and last.parent_snapshot_id != self.start:
             raise ValidationException(
                 f"Cannot determine history between starting snapshot {self.start} and the last known ancestor {last.snapshot_id}",
                 hint="Read the table again and repeat the operation.", table=self.metadata.location, snapshot_id=last.snapshot_id,
             )  # fmt: skip
-        return tuple(found)
+        return tuple(later)
 
     def manifests(self, operations: Collection[str], content: ManifestContent) -> tuple[list[ManifestFile], set[int]]:
         """Return the manifests that snapshots with these operations wrote, and the ids of these snapshots."""
@@ -77,7 +77,9 @@ class History:
                 found += [m for m in listed if m.content == content and m.added_snapshot_id == s.snapshot_id]
         return found, ids
 
-    def _written(self, operations: Collection[str], content: ManifestContent, status: int, where: Predicate | None) -> Iterator[Found]:
+    def _written(
+        self, operations: Collection[str], content: ManifestContent, status: int, where: Predicate | None
+    ) -> Iterator[ManifestWithEntries]:
         """Yield the entries with this status that these snapshots wrote, from manifests whose summaries may match `where`."""
         manifests, ids = self.manifests(operations, content)
         schema = self.metadata.schema()
@@ -92,13 +94,13 @@ class History:
                 if (table := table.filter(mask)).num_rows:
                     yield m, table
 
-    def data_files(self, operations: Collection[str], *, added: bool, where: Predicate | None = None) -> Iterator[Found]:
+    def data_files(self, operations: Collection[str], *, added: bool, where: Predicate | None = None) -> Iterator[ManifestWithEntries]:
         """Yield data files that were added (or removed) and may hold rows matching `where` (None: all)."""
         for m, table in self._written(operations, ManifestContent.DATA, ADDED if added else DELETED, where):
             if (matching := table.filter(pa.array(self.may_match(m, table, where)))).num_rows:
                 yield m, matching
 
-    def delete_files(self, operations: Collection[str], where: Predicate | None = None) -> Iterator[Found]:
+    def delete_files(self, operations: Collection[str], where: Predicate | None = None) -> Iterator[ManifestWithEntries]:
         """Yield delete files that were added and whose partition may hold rows matching `where` (None: all)."""
         if self.parent is None or self.metadata.format_version < 2:
             return
@@ -115,7 +117,7 @@ class History:
         )  # fmt: skip
         return np.asarray((found & TRUE) != 0)
 
-    def live_data(self, partitions: Collection[PartitionKey]) -> Iterator[Found]:
+    def live_data(self, partitions: Collection[PartitionKey]) -> Iterator[ManifestWithEntries]:
         """Yield the live data files of the branch head in these partitions (and possibly some of other partitions)."""
         if self.parent is None:
             return

@@ -160,7 +160,7 @@ def numbered(
     manifests: Sequence[ManifestFile], sequence_number: int, first_row_id: int | None, metadata: TableMetadata, storage: Storage
 ) -> tuple[list[ManifestFile], int | None]:
     """Assign sequence numbers and, in v3, first row ids to the manifests of a commit; return them and the first row id that is left."""
-    found, next_row_id = [], first_row_id
+    result, next_row_id = [], first_row_id
     for manifest in manifests:
         file_counts = (manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count)
         if None in (*file_counts, manifest.added_rows_count, manifest.existing_rows_count):
@@ -172,8 +172,8 @@ def numbered(
         if next_row_id is not None and manifest.content == ManifestContent.DATA and manifest.first_row_id is None:
             manifest = replace(manifest, first_row_id=next_row_id)
             next_row_id += (manifest.added_rows_count or 0) + (manifest.existing_rows_count or 0)
-        found.append(manifest)
-    return found, next_row_id
+        result.append(manifest)
+    return result, next_row_id
 
 
 def write_list(

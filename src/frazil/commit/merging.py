@@ -61,15 +61,15 @@ def merge(
 def _merged_entries(packed: Sequence[ManifestFile], writer: ManifestWriter, metadata: TableMetadata) -> list[ManifestEntry]:
     """Merge the entries: ADDED and DELETED entries of this snapshot keep their status, other live ones become EXISTING, and DELETED entries
     of earlier snapshots are dropped."""
-    found = []
+    entries = []
     for manifest in packed:
         for entry in read_entries(manifest, metadata, writer.output.storage, writer.entries):
             is_own = entry.snapshot_id == writer.snapshot_id
             if entry.status == DELETED:
                 if is_own:
-                    found.append(entry)
+                    entries.append(entry)
             elif entry.status == ADDED and is_own:
-                found.append(entry)
+                entries.append(entry)
             else:
-                found.append(entry if entry.status == EXISTING else replace(entry, status=EXISTING))
-    return found
+                entries.append(entry if entry.status == EXISTING else replace(entry, status=EXISTING))
+    return entries

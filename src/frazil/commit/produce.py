@@ -142,21 +142,21 @@ def _filtered_deletes(
     """
     if not change.merge:
         return FilterResult(list(manifests))
-    known = [m.min_sequence_number for m in data.manifests if m.min_sequence_number is not None and m.has_live_files]
+    sequence_numbers = [m.min_sequence_number for m in data.manifests if m.min_sequence_number is not None and m.has_live_files]
     if change.added and change.data_sequence_number is not None:  # younger deletes apply to these files as well
-        known.append(change.data_sequence_number)
+        sequence_numbers.append(change.data_sequence_number)
     named, removal = change.delete_removal, change.removal
-    wanted = replace(
+    everything = replace(
         named,
         partitions=named.partitions | removal.partitions,
         row_filter=removal.row_filter,
         case_sensitive=removal.case_sensitive,
         zone=removal.zone,
-        before_sequence_number=min([metadata.last_sequence_number, *known]),
+        before_sequence_number=min([metadata.last_sequence_number, *sequence_numbers]),
         removed=tuple(data.removed),
         vectors=tuple(f for f in change.added_deletes if f.is_dv),
     )
-    return filter_deletes(manifests, wanted, state.writer, metadata)
+    return filter_deletes(manifests, everything, state.writer, metadata)
 
 
 def _write_new(change: Change, state: SnapshotState, metadata: TableMetadata) -> None:

@@ -29,21 +29,21 @@ def totals_before(parent: Snapshot | None, metadata: TableMetadata, storage: Sto
 
 
 def _count(snapshot: Snapshot, metadata: TableMetadata, storage: Storage) -> dict[str, int]:
-    found = dict.fromkeys((name for name, _, _ in TOTALS), 0)
+    totals = dict.fromkeys((name for name, _, _ in TOTALS), 0)
     for manifest in manifests_of(metadata, snapshot, storage):
         table = read_manifest(storage, manifest, columns=_COLUMNS)
         live = table.filter(pc.not_equal(table["status"], int(ManifestEntryStatus.DELETED)))
         content = live["content"]
-        found["total-files-size"] += _sum(pc.coalesce(live["content_size_in_bytes"], live["file_size_in_bytes"]))
+        totals["total-files-size"] += _sum(pc.coalesce(live["content_size_in_bytes"], live["file_size_in_bytes"]))
         for kind, files, rows in (
             (DataFileContent.DATA, "total-data-files", "total-records"),
             (DataFileContent.POSITION_DELETES, "total-delete-files", "total-position-deletes"),
             (DataFileContent.EQUALITY_DELETES, "total-delete-files", "total-equality-deletes"),
         ):
             of_kind = live.filter(pc.equal(content, int(kind)))
-            found[files] += len(of_kind)
-            found[rows] += _sum(of_kind["record_count"])
-    return found
+            totals[files] += len(of_kind)
+            totals[rows] += _sum(of_kind["record_count"])
+    return totals
 
 
 def _sum(column: pa.ChunkedArray) -> int:

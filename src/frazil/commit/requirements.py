@@ -95,5 +95,5 @@ def _broken(md: TableMetadata | None, requirement: u.Requirement) -> str | None:
     return f"unknown requirement {requirement.kind}"
 
 
-def _unlike(noun: str, expected: object, found: object) -> str | None:
-    return None if expected == found else f"{noun}: expected {expected} != {found}"
+def _unlike(noun: str, expected: object, actual: object) -> str | None:
+    return None if expected == actual else f"{noun}: expected {expected} != {actual}"

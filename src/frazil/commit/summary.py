@@ -92,19 +92,19 @@ class SummaryBuilder:
 
     def build(self, limit: int = 0) -> dict[str, str]:
         """Build the summary. `limit`: partitions are listed one by one if at most so many changed (`write.summary.partition-limit`)."""
-        found = self.counts.shown()
+        summary = self.counts.shown()
         if self.duplicates:
-            found["deleted-duplicate-files"] = str(self.duplicates)
+            summary["deleted-duplicate-files"] = str(self.duplicates)
         if self.partitions is None:
-            return found
+            return summary
         by_path = self._by_path() if self.partitions else {}
-        found["changed-partition-count"] = str(len(by_path))
+        summary["changed-partition-count"] = str(len(by_path))
         if by_path and len(by_path) <= limit:
-            found["partition-summaries-included"] = "true"
+            summary["partition-summaries-included"] = "true"
             for path, counts in by_path.items():
                 if path:
-                    found["partitions." + path] = ",".join(f"{k}={v}" for k, v in counts.shown().items())
-        return found
+                    summary["partitions." + path] = ",".join(f"{k}={v}" for k, v in counts.shown().items())
+        return summary
 
     def _by_path(self) -> dict[str, SummaryCounts]:
         merged: dict[str, SummaryCounts] = {}
@@ -120,7 +120,7 @@ def with_totals(summary: Mapping[str, str], previous: Mapping[str, str] | None) 
 
     As in Java, a total is left out when the parent's is missing or not a number, or when the result would be negative.
     """
-    found = dict(summary)
+    extended = dict(summary)
     for total, added, removed in TOTALS:
         before = "0" if previous is None else previous.get(total)
         value = _long(before)
@@ -129,8 +129,8 @@ def with_totals(summary: Mapping[str, str], previous: Mapping[str, str] | None) 
                 change = _long(summary[key])
                 value = None if change is None else value + sign * change
         if value is not None and 0 <= value <= MAX_LONG:
-            found[total] = str(value)
-    return found
+            extended[total] = str(value)
+    return extended
 
 
 def _long(text: str | None) -> int | None:

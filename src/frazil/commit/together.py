@@ -141,19 +141,19 @@ class _CommitTogether:
 
         Raises CommitFailedException when no retry is left, NoSuchTableError and ValidationException for a table that was dropped.
         """
-        found: list[bool] = []
+        applied: list[bool] = []
         gone: FrazilError | None = None
         for work, ready in changes:
             try:
                 work.next_base()
             except (NoSuchTableError, ValidationException) as error:
                 gone = gone or error
-                found.append(False)
+                applied.append(False)
             else:
-                found.append(work.landed(work.base.metadata, ready))
-        if all(found):
+                applied.append(work.landed(work.base.metadata, ready))
+        if all(applied):
             return True
-        if any(found):
+        if any(applied):
             raise self.unknown(CommitFailedException(reason))
         self.not_applied()
         if gone is not None:

@@ -94,6 +94,13 @@ def plan(base: TableMetadata, actions: Sequence[Action], context: Context) -> Pr
 
 @dataclass
 class TableCommit:
+    """Commit actions to one table in a loop of attempts (`run`), and remove the files that its outcome leaves without use.
+
+    `base`: the state of the table that the next attempt starts from. `written`: data files that were made for this commit. `swapping`: a
+    swap was sent, and it is not certain yet that it was not applied. As long as it is True the table may refer to files of this commit, so
+    that an error must not remove any.
+    """
+
     backend: CatalogBackend
     base: LoadedTable
     actions: Sequence[Action]
@@ -102,7 +109,6 @@ class TableCommit:
     sleep: Sleep
     started: float = field(default_factory=time.monotonic)
     swapping: bool = False
-    """From the moment of a swap on, until it is certain that it was not applied: nothing may be taken back meanwhile."""
 
     def __post_init__(self) -> None:
         properties = self.base.metadata.properties  # as the table was loaded: what others change meanwhile counts for the next commit
@@ -112,6 +118,18 @@ class TableCommit:
         )
 
     def run(self) -> CommitOutcome:
+        """Commit the actions and return the outcome. The steps of the loop:
+
+        1. Wait for the turn of this commit among those of this process (`queue.turn`), and write new manifests meanwhile.
+        2. Load the table again where others committed in between, or where the last attempt was lost.
+        3. Apply the actions and swap (`attempt`). If the first attempt is lost, the second follows at once, within the same turn.
+        4. After another conflict, pause and begin again with step 1, as long as there are retries.
+
+        When the swap was applied, the manifests of lost attempts are removed (`succeeded`). When there is nothing to commit, or an action
+        finds that this commit was done before, all files of this commit are removed (`take_back`). After an unclear answer the snapshot is
+        looked for (`recognised`); unless it is found, no file is removed. Files of a commit that raises are left to the caller, which
+        removes all of them (`give_up`) unless `swapping`.
+        """
         lost = 0.0  # seconds that the last attempt took, if one was lost
         while True:
             patience = min(PATIENCE, self.longest, self.total - (time.monotonic() - self.started))
@@ -285,9 +303,9 @@ class TableCommit:
         remove(self.context.storage, [*self.context.output.written, *self.written], "a failed commit")
 
 
-def same_state(found: TableMetadata, wanted: TableMetadata) -> bool:
+def same_state(state: TableMetadata, other: TableMetadata) -> bool:
     """Tell whether two states are equal but for the metadata log, which the catalog keeps."""
-    return found.last_updated_ms == wanted.last_updated_ms and replace(found, metadata_log=()) == replace(wanted, metadata_log=())
+    return state.last_updated_ms == other.last_updated_ms and replace(state, metadata_log=()) == replace(other, metadata_log=())
 
 
 def table_name(table: LoadedTable) -> str:

@@ -6,6 +6,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from frazil.catalog.names import full_name, identifier_parts
+from frazil.errors import InvalidInput
+
 _PART = r"(?:`(?:[^`]|``)+`|\w+)"
 _NAME = rf"(?P<name>{_PART}(?:\s*\.\s*{_PART})*)"
 _EXPLAIN = re.compile(r"\s*explain\s+(?:extended\s+|codegen\s+|cost\s+|formatted\s+)?", re.IGNORECASE)
@@ -26,9 +29,9 @@ class Statement:
 
     def call(self, catalog: str | None, parts: Sequence[str]) -> str:
         """Return the call to use instead. `catalog`: None for the default catalog; `parts`: the name within the catalog."""
-        whole = self.name if catalog is None else ".".join([catalog, *parts])
+        whole = self.name if catalog is None else full_name([catalog, *parts])
         opened = "frazil.load_catalog()" if catalog is None else f"frazil.load_catalog({catalog!r})"
-        fill = {"table": f"frazil.load_table({whole!r})", "catalog": opened, "rest": repr(".".join(parts)), "whole": repr(whole)}
+        fill = {"table": f"frazil.load_table({whole!r})", "catalog": opened, "rest": repr(full_name(parts)), "whole": repr(whole)}
         return re.sub(r"<(\w+)>", lambda m: fill[m[1]], self._call)
 
 
@@ -242,16 +245,25 @@ def is_explained(text: str) -> bool:
 
 def _procedure(name: str, text: str) -> Statement | None:
     """Return the statement for a CALL of an Iceberg procedure; its table is the first argument, where that is a text."""
-    *_, last = parts = [p.strip("` ") for p in name.split(".")]
+    *_, last = parts = identifier_parts(_plain(name))
     if len(parts) < 2 or parts[-2].lower() != "system" or last.lower() not in _PROCEDURES:
         return None
     argument = _TABLE_OF_CALL.search(text)
     table = "" if argument is None else argument[1] or argument[2]
-    if table and len(parts) > 2 and not table.startswith(f"{parts[0]}."):
-        table = f"{parts[0]}.{table}"
+    if table and len(parts) > 2:
+        table = _within(parts[0], table)
     return Statement(f"CALL {last.lower()}", table or "db.table", "table", _PROCEDURES[last.lower()], of_iceberg=True)
 
 
+def _within(catalog: str, table: str) -> str:
+    """Return the name of a table with its catalog, where the text is an identifier and does not begin with the catalog."""
+    try:
+        parts = identifier_parts(table)
+    except InvalidInput:
+        return table
+    return table if parts[0] == catalog else full_name((catalog, *parts))
+
+
 def _plain(name: str) -> str:
-    """Return a name without blanks around its dots."""
-    return re.sub(r"\s*\.\s*", ".", name)
+    """Return a name without blanks around the dots between its parts."""
+    return re.sub(r"\s*\.\s*(?=(?:[^`]*`[^`]*`)*[^`]*$)", ".", name)

@@ -295,7 +295,7 @@ class _Binder:
 
 def resolve(schema: Schema, name: str, parts: Sequence[str], case_sensitive: bool = True) -> BoundReference:
     """Resolve a dotted name to a column, through structs only. If the parts match no path, the whole is tried as a name with dots."""
-    fields, found = schema.fields, []
+    fields, path = schema.fields, []
     for index, part in enumerate(parts):
         matching = [f for f in fields if f.name == part]
         if not matching and not case_sensitive:
@@ -304,13 +304,13 @@ def resolve(schema: Schema, name: str, parts: Sequence[str], case_sensitive: boo
             raise ValidationError(f"Column {name!r} is ambiguous without case: {', '.join(f.name for f in matching)}.")
         if not matching:
             break
-        found.append(matching[0])
+        path.append(matching[0])
         inside = matching[0].field_type
         if index + 1 < len(parts) and isinstance(inside, ListType | MapType):
-            raise Unsupported(f"A filter cannot look inside the list or map {'.'.join(f.name for f in found)!r} ({name}).", column=name)
+            raise Unsupported(f"A filter cannot look inside the list or map {'.'.join(f.name for f in path)!r} ({name}).", column=name)
         fields = inside.fields if isinstance(inside, StructType) else ()
     else:
-        return _reference(found)
+        return _reference(path)
     field = schema.find_field(".".join(parts), case_sensitive)  # raises, listing the columns
     around = [schema.by_id[i] for i in schema.parents[field.field_id]]
     if any(isinstance(f.field_type, ListType | MapType) for f in around):
@@ -318,9 +318,9 @@ def resolve(schema: Schema, name: str, parts: Sequence[str], case_sensitive: boo
     return _reference([*around, field])
 
 
-def _reference(found: Sequence[NestedField]) -> BoundReference:
-    last = found[-1]
-    return BoundReference(last.field_id, last.field_type, tuple(f.name for f in found), tuple(f.field_id for f in found))
+def _reference(path: Sequence[NestedField]) -> BoundReference:
+    last = path[-1]
+    return BoundReference(last.field_id, last.field_type, tuple(f.name for f in path), tuple(f.field_id for f in path))
 
 
 def _null_test(term: Bound) -> Bound:

@@ -45,10 +45,10 @@ def parse_date(text: str) -> int:
     return _date(found)
 
 
-def _date(found: re.Match[str]) -> int:
-    year, month, day = int(found["year"]), int(found["month"] or 1), int(found["day"] or 1)
+def _date(match: re.Match[str]) -> int:
+    year, month, day = int(match["year"]), int(match["month"] or 1), int(match["day"] or 1)
     if not 1 <= month <= 12 or day < 1 or civil(days := days_of(year, month, day)) != (year, month, day):
-        raise NoTime(found.string)
+        raise NoTime(match.string)
     return days
 
 

@@ -37,11 +37,11 @@ from frazil.expr.functions.patterns import as_regex
 from frazil.expr.values import FLOATS, array, arrow_type, scalar
 from frazil.spec.types import IcebergType
 
-Column = Callable[[BoundReference], pa.Array]
+ValuesOf = Callable[[BoundReference], pa.Array]
 _BOOL = pa.bool_()
 
 
-def compute(bound: Bound, column: Column, rows: int) -> pa.Array:
+def compute(bound: Bound, column: ValuesOf, rows: int) -> pa.Array:
     """Compute an expression for each of `rows` rows; `column` returns a referenced column as an array of internal values.
 
     Raises EvaluationError for a value for which the expression fails (overflow, division by zero, a cast that does not fit).
@@ -73,7 +73,7 @@ def compute(bound: Bound, column: Column, rows: int) -> pa.Array:
     return _test(bound, column, rows)
 
 
-def _test(bound: Bound, column: Column, rows: int) -> pa.Array:
+def _test(bound: Bound, column: ValuesOf, rows: int) -> pa.Array:
     match bound:
         case NullTest(term=term):
             return compute(term, column, rows).is_null()
@@ -103,7 +103,7 @@ def _no_column(reference: BoundReference) -> pa.Array:
 # Logic ---------------------------------------------------------------------------------------------------------------------------------
 
 
-def _junction(parts: Sequence[Bound], column: Column, rows: int, join: Callable[..., pa.Array], stops: bool) -> pa.Array:
+def _junction(parts: Sequence[Bound], column: ValuesOf, rows: int, join: Callable[..., pa.Array], stops: bool) -> pa.Array:
     found = compute(parts[0], column, rows)
     for part in parts[1:]:
         if can_fail(part):
@@ -125,7 +125,7 @@ def can_fail(bound: Bound) -> bool:
     return False
 
 
-def _on(mask: pa.Array, bound: Bound, column: Column) -> pa.Array:
+def _on(mask: pa.Array, bound: Bound, column: ValuesOf) -> pa.Array:
     """Compute the value only for the rows where `mask` is true; null elsewhere."""
     count = mask.true_count
     if count == len(mask):
@@ -135,7 +135,7 @@ def _on(mask: pa.Array, bound: Bound, column: Column) -> pa.Array:
     return values.take(indices)
 
 
-def _case(arguments: Sequence[Bound], type_: IcebergType, column: Column, rows: int) -> pa.Array:
+def _case(arguments: Sequence[Bound], type_: IcebergType, column: ValuesOf, rows: int) -> pa.Array:
     """Compute CASE: pairs of condition and value, then possibly the value of ELSE."""
     left = pa.repeat(pa.scalar(True), rows)
     found = pa.nulls(rows, arrow_type(type_))
@@ -148,7 +148,7 @@ def _case(arguments: Sequence[Bound], type_: IcebergType, column: Column, rows: 
     return found
 
 
-def _coalesce(arguments: Sequence[Bound], column: Column, rows: int) -> pa.Array:
+def _coalesce(arguments: Sequence[Bound], column: ValuesOf, rows: int) -> pa.Array:
     found = compute(arguments[0], column, rows)
     for a in arguments[1:]:
         if not found.null_count:
@@ -165,7 +165,7 @@ def _filled(values: pa.Array, with_: bool) -> pa.Array:
 # Tests ---------------------------------------------------------------------------------------------------------------------------------
 
 
-def _comparison(node: Comparison, column: Column, rows: int) -> pa.Array:
+def _comparison(node: Comparison, column: ValuesOf, rows: int) -> pa.Array:
     left = compute(node.left, column, rows)
     if isinstance(node.right, BoundLiteral):
         return compare_with(node.op, left, node.right.value, node.right.type)
@@ -216,17 +216,17 @@ def compare_arrays(op: str, left: pa.Array, right: pa.Array, floats: bool) -> pa
     return pc.or_(pc.less_equal(left, right), nan_right)
 
 
-def _member(found: pa.Array, values: tuple[Any, ...], has_null: bool, type_: IcebergType) -> pa.Array:
+def _member(operand: pa.Array, values: tuple[Any, ...], has_null: bool, type_: IcebergType) -> pa.Array:
     plain = [v for v in values if v == v]
     has_nan = len(plain) < len(values)
     if isinstance(type_, FLOATS) and 0.0 in plain:
         plain = [*plain, -0.0, 0.0]  # both, since Arrow's hash set distinguishes them
-    answer = pc.is_in(found, value_set=array(plain, type_))
+    answer = pc.is_in(operand, value_set=array(plain, type_))
     if has_nan:
-        answer = pc.or_(answer, _filled(pc.is_nan(found), False))
+        answer = pc.or_(answer, _filled(pc.is_nan(operand), False))
     if has_null:
         return pc.if_else(answer, True, pa.scalar(None, _BOOL))
-    return pc.if_else(found.is_valid(), answer, pa.scalar(None, _BOOL)) if found.null_count else answer
+    return pc.if_else(operand.is_valid(), answer, pa.scalar(None, _BOOL)) if operand.null_count else answer
 
 
 def _like(values: pa.Array, pieces: tuple[str | int | None, ...], ignore_case: bool) -> pa.Array:

@@ -209,12 +209,12 @@ class _Parser:
             found = n.Call("negative", (found,))
         return found
 
-    def cast_suffix(self, found: n.Expression) -> n.Expression:
+    def cast_suffix(self, expression: n.Expression) -> n.Expression:
         while self.take("::"):
-            found = n.Cast(found, self.type())
+            expression = n.Cast(expression, self.type())
         if (self.peek().kind, self.peek().value) == ("mark", "["):
             raise self.beyond("elements of lists and maps")
-        return found
+        return expression
 
     def primary(self) -> n.Expression:
         token = self.peek()
@@ -317,17 +317,17 @@ class _Parser:
     def case(self) -> n.Expression:
         self.next()
         subject = None if self.peek().value == "when" else self.disjunction()
-        found: list[n.Expression] = []
+        branches: list[n.Expression] = []
         while self.take("when"):
             condition = self.disjunction()
             self.expect("then")
-            found += [condition if subject is None else n.EqualTo(subject, condition), self.disjunction()]
-        if not found:
+            branches += [condition if subject is None else n.EqualTo(subject, condition), self.disjunction()]
+        if not branches:
             raise self.error("expected WHEN")
         if self.take("else"):
-            found.append(self.disjunction())
+            branches.append(self.disjunction())
         self.expect("end")
-        return n.Call("case", found)
+        return n.Call("case", branches)
 
     def cast(self, attempt: bool) -> n.Expression:
         self.next()

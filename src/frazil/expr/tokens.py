@@ -37,20 +37,20 @@ class Token:
 def tokens(text: str, *, lenient: bool = False) -> list[Token]:
     """Split text into tokens, with one of kind end at the end. Raises ParseError with the position of an unknown character; `lenient`: it
     becomes a token of kind other instead."""
-    found: list[Token] = []
+    parsed: list[Token] = []
     position = 0
     while position < len(text):
         match = _TOKEN.match(text, position)
         if not match:
             if lenient:
-                found.append(Token("other", text[position], text[position], position))
+                parsed.append(Token("other", text[position], text[position], position))
                 position += 1
                 continue
             raise error(text, position, f"cannot read {text[position : position + 20]!r}")
         if (kind := match.lastgroup or "") != "blank":
-            found.append(_token(match, kind))
+            parsed.append(_token(match, kind))
         position = match.end()
-    return [*found, Token("end", "", "", len(text))]
+    return [*parsed, Token("end", "", "", len(text))]
 
 
 def _token(match: re.Match[str], kind: str) -> Token:

@@ -51,7 +51,7 @@ def delete_rewrite_options(given: Mapping[str, Any] | None, metadata: TableMetad
     for name in texts:
         if name not in _KNOWN:
             raise InvalidInput(f"Unknown option {name!r} of rewrite_position_delete_files.", hint=f"Known: {', '.join(_KNOWN)}.")
-    whole = _Reader(texts).whole
+    whole = _DeleteOptionReader(texts).whole
     target = whole("target-file-size-bytes", DELETE_TARGET_FILE_SIZE.of(metadata.properties), 1)
     smallest, largest = whole("min-file-size-bytes", int(target * _SMALLEST), 0), whole("max-file-size-bytes", int(target * _LARGEST), 1)
     if not smallest < target < largest:
@@ -68,8 +68,8 @@ def delete_rewrite_options(given: Mapping[str, Any] | None, metadata: TableMetad
         min_input_files=whole("min-input-files", 5, 1),
         group_bytes=whole("max-file-group-size-bytes", 100 << 30, 1),
         group_files=whole("max-file-group-input-files", 2**31 - 1, 1),
-        rewrite_all=_Reader(texts).flag("rewrite-all", leftovers),
-        commits=commits if _Reader(texts).flag("partial-progress.enabled", False) else None,
+        rewrite_all=_DeleteOptionReader(texts).flag("rewrite-all", leftovers),
+        commits=commits if _DeleteOptionReader(texts).flag("partial-progress.enabled", False) else None,
         most_at_once=at_once if "max-concurrent-file-group-rewrites" in texts else None,
         job_order=order,
     )  # fmt: skip
@@ -82,7 +82,7 @@ _KNOWN = (
 
 
 @dataclass(frozen=True)
-class _Reader:
+class _DeleteOptionReader:
     texts: Mapping[str, str]
 
     def whole(self, name: str, default: int, least: int) -> int:

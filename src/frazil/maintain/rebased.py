@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from typing import Any
@@ -18,7 +18,7 @@ from frazil.catalog import LoadedTable
 from frazil.commit.cleanup import remove
 from frazil.commit.replace_deletes import ReplaceDeletes
 from frazil.commit.transaction import commit
-from frazil.errors import CommitStateUnknownException, InvalidInput, ValidationException
+from frazil.errors import InvalidInput, ValidationException
 from frazil.maintain.procedure import MaintainedTable
 from frazil.ops.in_process import IN_PROCESS
 from frazil.ops.naming import naming
@@ -28,7 +28,7 @@ from frazil.scan.deletes import DeleteEntries, DeleteIndex, Reach
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import COMMIT_RETRY
 from frazil.storage import Storage
-from frazil.tasks.attempts import attempts_of
+from frazil.tasks.attempts import attempts_of, removing_files_on_error
 
 log = logging.getLogger(__name__)
 
@@ -70,13 +70,13 @@ def until_committed(table: MaintainedTable, branch: str, options: WriteOptions, 
     """
     backend = table.writable
     loaded = loaded or newest(table)
-    steps: list[Step] = []
     written: dict[str, None] = {}
+    conflicts = 0
     retries = COMMIT_RETRY.retries.of(loaded.metadata.properties)
-    try:
+    with ExitStack() as cleanup:
         while True:
             step = step_of(table, loaded, branch, options)
-            steps.append(step)
+            cleanup.enter_context(removing_files_on_error(step.write_context, table.runner, commits=True))
             ready = work(step)
             if ready is None:
                 remove(loaded.storage, written, "deletes that were merged by others")
@@ -88,16 +88,11 @@ def until_committed(table: MaintainedTable, branch: str, options: WriteOptions, 
                     outcome = commit(backend, loaded, [ready.action], environment=table.engine.facts())
                 break
             except ValidationException as conflict:
-                if len(steps) > retries:
+                if conflicts >= retries:
                     raise
+                conflicts += 1
                 log.info("Another writer has committed to %s; the work is done again for its changes: %s", table.name, conflict)
                 loaded = newest(table)
-    except CommitStateUnknownException:
-        raise
-    except Exception:  # certain: `commit` turns every other error after a swap into an unknown outcome
-        for step in steps:
-            attempts_of(step.write_context, table.runner).remove_all()
-        raise
     remove(loaded.storage, [w for w in written if w not in ready.written], "an attempt that met a conflict")
     table.on_commit(outcome.table)
     return True

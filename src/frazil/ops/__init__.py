@@ -2,8 +2,8 @@
 
 All writes pass through this room: those of tables and transactions, of the Python data source and of `format("iceberg")`. A write is an
 `operation.TableOperation`. It resolves where to write (`target`: branch, write-audit-publish, options), stages frames (`stage`) or changes
-to existing rows (`step`, `row_changes`, `merge`), and commits them. A read is described by `reading` or `reading_changes`. Everything that
-an operation asks of Spark passes through the protocol `engine.Engine`; `in_process` implements it without Spark.
+to existing rows (`step`, `row_changes`, `merge`), and commits them. A read is described by `reading` or `reading_changelog`.
+Everything that an operation asks of Spark passes through the protocol `engine.Engine`; `in_process` implements it without Spark.
 """
 
 __all__ = [
@@ -18,7 +18,7 @@ __all__ = [
     "operation",
     "preview",
     "reading",
-    "reading_changes",
+    "reading_changelog",
     "result",
     "row_changes",
     "scan_log",

@@ -17,7 +17,7 @@ from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_options import WriteOptions
 from frazil.expr.nodes import Predicate
 from frazil.ops.reading import RowsReading
-from frazil.ops.reading_changes import ChangesReading
+from frazil.ops.reading_changelog import ChangelogReading
 from frazil.ops.session import SessionSettings, WriteAuditPublish
 from frazil.rows.change import ChangeContext, Changed
 from frazil.rows.clauses import Merge
@@ -130,7 +130,7 @@ class Engine(Protocol):
     def read(self, reading: RowsReading) -> Frame:
         """Return the rows of a table as a lazy frame."""
 
-    def read_changes(self, reading: ChangesReading) -> Frame:
+    def read_changelog(self, reading: ChangelogReading) -> Frame:
         """Return the changelog of a table as a lazy frame."""
 
     def shown(self, table: pa.Table) -> Frame:

@@ -15,7 +15,7 @@ from frazil.arrow.write.write_options import WriteOptions
 from frazil.errors import Unsupported
 from frazil.ops.engine import ContextOf, Frame, Planned, ReadySource, RowChanges
 from frazil.ops.reading import RowsReading
-from frazil.ops.reading_changes import ChangesReading
+from frazil.ops.reading_changelog import ChangelogReading
 from frazil.ops.session import SessionSettings, WriteAuditPublish
 from frazil.rows.clauses import Merge
 from frazil.rows.source import stage
@@ -73,7 +73,7 @@ class InProcessEngine:
     def read(self, reading: RowsReading) -> pa.RecordBatchReader:
         return reading.batches()
 
-    def read_changes(self, reading: ChangesReading) -> pa.RecordBatchReader:
+    def read_changelog(self, reading: ChangelogReading) -> pa.RecordBatchReader:
         return reading.batches()
 
     def shown(self, table: pa.Table) -> pa.Table:

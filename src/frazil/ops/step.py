@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, TypeVar
@@ -41,7 +41,7 @@ from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import Snapshot
 from frazil.storage import Storage
-from frazil.tasks.attempts import attempts_of
+from frazil.tasks.attempts import attempts_of, removing_files_on_error
 from frazil.tasks.runner import Runner
 
 G = TypeVar("G")
@@ -211,14 +211,9 @@ class Step:
         with self.removing_files_on_error():
             return list(self.runner.run(work, groups)) if groups else []
 
-    @contextmanager
-    def removing_files_on_error(self) -> Iterator[None]:
+    def removing_files_on_error(self) -> AbstractContextManager[None]:
         """Remove the files that this operation has written, if the `with` block raises an error."""
-        try:
-            yield
-        except BaseException:
-            attempts_of(self.write_context, self.runner).remove_all()
-            raise
+        return removing_files_on_error(self.write_context, self.runner)
 
     # --- committing
 

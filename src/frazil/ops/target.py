@@ -140,8 +140,8 @@ def _write_audit_publish(metadata: TableMetadata, options: WriteOptions, engine:
         if options.wap_id:
             raise InvalidInput("wap-id is given, but the table property write.wap.enabled is not true.", table=metadata.location)
         return WriteAuditPublish()
-    session = engine.write_audit_publish()
-    wap = WriteAuditPublish(options.wap_id or session.wap_id, session.branch)
+    settings = engine.write_audit_publish()
+    wap = WriteAuditPublish(options.wap_id or settings.wap_id, settings.branch)
     if wap.wap_id and wap.branch:
         raise InvalidInput(f"Cannot set both WAP ID and branch, but got ID [{wap.wap_id}] and branch [{wap.branch}]")
     return wap

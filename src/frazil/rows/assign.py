@@ -47,7 +47,7 @@ Path = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Keep:
+class KeptValue:
     """Keep the old value; `path` leads to it from the top of a batch."""
 
     path: Path
@@ -73,7 +73,7 @@ class Members:
     nodes: tuple[Node, ...]
 
 
-Node = Keep | Compute | Default | Members
+Node = KeptValue | Compute | Default | Members
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Assignments:
 
     def _made(self, column: NestedField, node: Node, batch: pa.RecordBatch) -> pa.Array:
         match node:
-            case Keep(path=path):
+            case KeptValue(path=path):
                 return at_path(batch, path)
             case Default():
                 return repeated(column.field_type, column.write_default, batch.num_rows)
@@ -174,7 +174,7 @@ def _checked(f: NestedField, values: pa.Array, name: str) -> pa.Array:
 
 def _kept_ids(fields: Iterable[NestedField], nodes: Iterable[Node]) -> Iterable[int]:
     for f, node in zip(fields, nodes, strict=True):
-        if isinstance(node, Keep):
+        if isinstance(node, KeptValue):
             yield f.field_id
         elif isinstance(node, Members):
             assert isinstance(f.field_type, StructType)
@@ -276,23 +276,23 @@ def refuse_element(target: Schema, parts: Iterable[str], case_sensitive: bool) -
 
 
 def _resolved(
-    target: Schema, given: Iterable[tuple[str, Any]], bind: Bind, zone: str, sensitive: bool, whole: bool = True
+    target: Schema, new_values: Iterable[tuple[str, Any]], bind: Bind, zone: str, sensitive: bool, whole: bool = True
 ) -> dict[int, Compute | Default]:
-    found: dict[int, Compute | Default] = {}
+    assignments: dict[int, Compute | Default] = {}
     names: dict[int, str] = {}
     problems: list[Problem] = []  # of columns that are matched by name; they are reported together, as for an append
-    for name, value in given:
+    for name, value in new_values:
         parts = name_parts(name)
         refuse_element(target, parts, sensitive)
         reference = resolve(target, name, parts, sensitive)
         column, full = target.by_id[reference.field_id], reference.name
-        if column.field_id in found:
+        if column.field_id in assignments:
             raise InvalidInput(f"Column {full} is assigned more than once.", column=full)
         names[column.field_id] = full
         if isinstance(value, str) and value.strip().upper() == "DEFAULT":
             if column.required and column.write_default is None:
                 raise InvalidInput(f"Column {full} is required and has no default.", column=full)
-            found[column.field_id] = Default()
+            assignments[column.field_id] = Default()
             continue
         bound = _bound(value, bind, full)
         if whole:
@@ -300,13 +300,13 @@ def _resolved(
         if isinstance(value, ByName) and (problem := problem_of(bound, column, full)) is not None:
             problems.append(problem)
             continue
-        found[column.field_id] = Compute(_stored(value, bound, column, full, zone, sensitive), full)
+        assignments[column.field_id] = Compute(_stored(value, bound, column, full, zone, sensitive), full)
     if problems:
         raise mismatch(problems)
     for i, full in names.items():
-        if around := [p for p in target.parents[i] if p in found]:
+        if around := [p for p in target.parents[i] if p in assignments]:
             raise InvalidInput(f"Column {full} is assigned together with {names[around[0]]}, which contains it.", column=full)
-    return found
+    return assignments
 
 
 def refuse_partial(have: IcebergType, want: IcebergType, name: str, case_sensitive: bool) -> None:
@@ -336,18 +336,18 @@ def _lacking(have: IcebergType, want: IcebergType, name: str, case_sensitive: bo
             yield from _lacking(have.value_type, want.value_type, f"{name}.value", case_sensitive)
 
 
-def _tree(fields: Sequence[NestedField], found: Mapping[int, Node], path: Path) -> tuple[Node, ...]:
+def _tree(fields: Sequence[NestedField], node_of: Mapping[int, Node], path: Path) -> tuple[Node, ...]:
     nodes: list[Node] = []
     for f in fields:
         here = (*path, f.name)
-        if f.field_id in found:
-            nodes.append(found[f.field_id])
-        elif isinstance(f.field_type, StructType) and _touched(f.field_type, found):
-            nodes.append(Members(_tree(f.field_type.fields, found, here)))
+        if f.field_id in node_of:
+            nodes.append(node_of[f.field_id])
+        elif isinstance(f.field_type, StructType) and _touched(f.field_type, node_of):
+            nodes.append(Members(_tree(f.field_type.fields, node_of, here)))
         else:
-            nodes.append(Keep(here))
+            nodes.append(KeptValue(here))
     return tuple(nodes)
 
 
-def _touched(type_: StructType, found: Mapping[int, Node]) -> bool:
-    return any(f.field_id in found or (isinstance(f.field_type, StructType) and _touched(f.field_type, found)) for f in type_.fields)
+def _touched(type_: StructType, node_of: Mapping[int, Node]) -> bool:
+    return any(f.field_id in node_of or (isinstance(f.field_type, StructType) and _touched(f.field_type, node_of)) for f in type_.fields)

@@ -40,8 +40,8 @@ class Decider(Protocol):
 
     def begin(self) -> Self: ...
 
-    def changes(self, task: FileScanTask, found: Found) -> Iterator[pa.RecordBatch]:
-        """Add the positions of removed rows to `found`, each before the batch with its new version is yielded.
+    def changes(self, task: FileScanTask, removed_rows: Found) -> Iterator[pa.RecordBatch]:
+        """Add the positions of removed rows to `removed_rows`, each before the batch with its new version is yielded.
 
         Batches hold the table's columns by name. `_row_id`, if row lineage is kept, is the id of the row; rewrite.POS, its old position
         (ascending over the file), lets a rewritten file keep its order. Batches are made lazily, so that few are in memory.
@@ -165,11 +165,11 @@ class _Tally:
     deleted: int = 0
     copied: int = 0
 
-    def take(self, task: FileScanTask, found: Found) -> None:
-        self.updated += found.updated
-        self.deleted += found.deleted
-        if found:
-            self.gone.append(Gone(task, found.positions))
+    def take(self, task: FileScanTask, removed_rows: Found) -> None:
+        self.updated += removed_rows.updated
+        self.deleted += removed_rows.deleted
+        if removed_rows:
+            self.gone.append(Gone(task, removed_rows.positions))
 
 
 def apply_changes(context: ChangeContext, steps: Iterable[tuple[FileScanTask, Changes]]) -> Changed:
@@ -194,14 +194,14 @@ def _rows(context: ChangeContext, steps: Iterable[tuple[FileScanTask, Changes]],
     here = current_place()
     for task, changes in steps:
         here.go_on()
-        found = Found()
+        removed_rows = Found()
         if context.mode == COPY_ON_WRITE:
-            for batch, copied in rewritten(task, changes(found), found, context.read, context.arrow_schema):
+            for batch, copied in rewritten(task, changes(removed_rows), removed_rows, context.read, context.arrow_schema):
                 here.go_on()
                 tally.copied += copied
                 yield batch
         else:
-            for batch in changes(found):
+            for batch in changes(removed_rows):
                 here.go_on()
                 yield fitted(batch, context.arrow_schema)
-        tally.take(task, found)
+        tally.take(task, removed_rows)

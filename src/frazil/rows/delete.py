@@ -30,9 +30,9 @@ class DeleteDecider:
     def begin(self) -> Self:
         return self
 
-    def changes(self, task: FileScanTask, found: Found) -> Iterator[pa.RecordBatch]:
+    def changes(self, task: FileScanTask, removed_rows: Found) -> Iterator[pa.RecordBatch]:
         for batch in rows_of(task, self.read):
-            found.add(batch.column(0).to_numpy(), deleted=batch.num_rows)
+            removed_rows.add(batch.column(0).to_numpy(), deleted=batch.num_rows)
         yield from ()
 
     def report(self) -> None:

@@ -39,13 +39,13 @@ def delete_files(gone: Sequence[Gone], write: WriteContext, read: ReadContext, v
     granularity "file": one delete file per data file, which includes the positions of the delete file that it replaces."""
     removed: list[DataFile] = []
     replaced: list[DataFile] = []
-    found: list[FileDeletes] = []
+    to_write: list[FileDeletes] = []
     for deleted in gone:
         file = deleted.task.file
         own, shared = _before(deleted.task)
         may_be_all = len(deleted.positions) + _most(own, shared) >= file.record_count
-        known = _positions(file, (*own, *shared), read) if version >= 3 or may_be_all else deleted.positions[:0]
-        everything = union(known, deleted.positions)
+        deleted_before = _positions(file, (*own, *shared), read) if version >= 3 or may_be_all else deleted.positions[:0]
+        everything = union(deleted_before, deleted.positions)
         if len(everything) == file.record_count:
             removed.append(file)
             continue
@@ -53,11 +53,11 @@ def delete_files(gone: Sequence[Gone], write: WriteContext, read: ReadContext, v
             everything = union(_positions(file, own, read), deleted.positions) if own and granularity == "file" else deleted.positions
         if version >= 3 or granularity == "file":
             replaced += own
-        found.append(FileDeletes(file, everything))
-    if not found:
+        to_write.append(FileDeletes(file, everything))
+    if not to_write:
         return WrittenDeletes(tuple(removed), (), (), frozenset())
-    added = write_vectors(found, write) if version >= 3 else write_position_deletes(found, write, granularity=granularity)
-    return WrittenDeletes(tuple(removed), tuple(added), tuple(replaced), frozenset(f.file.file_path for f in found))
+    added = write_vectors(to_write, write) if version >= 3 else write_position_deletes(to_write, write, granularity=granularity)
+    return WrittenDeletes(tuple(removed), tuple(added), tuple(replaced), frozenset(f.file.file_path for f in to_write))
 
 
 def _before(task: FileScanTask) -> tuple[list[DataFile], list[DataFile]]:

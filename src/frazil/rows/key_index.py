@@ -106,20 +106,20 @@ class KeyIndex:
             found = found[key.take(pa.array(found)).is_valid().to_numpy(zero_copy_only=False)]
         return found
 
-    def _runs(self, wanted: npt.NDArray[np.uint64]) -> Pairs:
+    def _runs(self, hashes: npt.NDArray[np.uint64]) -> Pairs:
         """Return the rows whose hash occurs in the index, and the run of each."""
-        bucket = (wanted >> np.uint64(self.shift)).astype(np.int64)
+        bucket = (hashes >> np.uint64(self.shift)).astype(np.int64)
         place, end = self.starts[bucket].astype(np.int64), self.starts[bucket + 1]
-        run = np.full(len(wanted), -1, np.int64)
+        run = np.full(len(hashes), -1, np.int64)
         unsettled = np.flatnonzero(place < end)
         while len(unsettled):  # few rounds: a bucket holds few hashes, since these are distinct
-            is_equal = self.hashes[place[unsettled]] == wanted[unsettled]
+            is_equal = self.hashes[place[unsettled]] == hashes[unsettled]
             run[unsettled[is_equal]] = place[unsettled[is_equal]]
             unsettled = unsettled[~is_equal]
             place[unsettled] += 1
             unsettled = unsettled[place[unsettled] < end[unsettled]]
-        found = np.flatnonzero(run >= 0)
-        return found, run[found]
+        with_run = np.flatnonzero(run >= 0)
+        return with_run, run[with_run]
 
 
 def usable_rows(keys: Sequence[pa.Array], null_safe: Sequence[bool]) -> Rows:

@@ -144,35 +144,35 @@ class MergeDecider:
 
     # --- one file
 
-    def changes(self, task: FileScanTask, found: Found) -> Iterator[pa.RecordBatch]:
+    def changes(self, task: FileScanTask, removed_rows: Found) -> Iterator[pa.RecordBatch]:
         gathered = _ChangedRows()
         for batch in read_task(task, self.first):
             acts = self._acts(self._target(batch))
             if not len(acts.rows):
                 continue
             deletes = np.array([c.assignments is None for c in self.merge.of_target])[acts.clause]
-            self._delete(batch, acts.where(deletes), found)
+            self._delete(batch, acts.where(deletes), removed_rows)
             if self.only_finds:
-                self._replace(batch, acts.where(~deletes), found)
+                self._replace(batch, acts.where(~deletes), removed_rows)
                 continue
             gathered.add(batch, acts.where(~deletes))
             if gathered.count >= GATHER:
-                yield from self._updated(task, gathered, found)
+                yield from self._updated(task, gathered, removed_rows)
                 gathered = _ChangedRows()
-        yield from self._updated(task, gathered, found)
+        yield from self._updated(task, gathered, removed_rows)
 
     def _target(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Take the table's columns from a batch of the first read, as the target side."""
         return as_side(batch.select(range(len(self._tested))), self.merge.sides.target_alias)
 
-    def _delete(self, batch: pa.RecordBatch, acts: Acts, found: Found) -> None:
-        found.add(batch.column(batch.num_columns - 1).to_numpy()[acts.rows], deleted=len(acts.rows))
+    def _delete(self, batch: pa.RecordBatch, acts: Acts, removed_rows: Found) -> None:
+        removed_rows.add(batch.column(batch.num_columns - 1).to_numpy()[acts.rows], deleted=len(acts.rows))
         matched = int((acts.clause < len(self.merge.matched)).sum())
         self.counts.count(True, False, matched)
         self.counts.count(False, False, len(acts.rows) - matched)
 
-    def _replace(self, batch: pa.RecordBatch, acts: Acts, found: Found) -> None:
-        found.add(batch.column(batch.num_columns - 1).to_numpy()[acts.rows], updated=len(acts.rows))
+    def _replace(self, batch: pa.RecordBatch, acts: Acts, removed_rows: Found) -> None:
+        removed_rows.add(batch.column(batch.num_columns - 1).to_numpy()[acts.rows], updated=len(acts.rows))
         self.counts.count(True, True, len(acts.rows))
         self.matched[acts.source] = True
         if self.lineage:
@@ -234,7 +234,7 @@ class MergeDecider:
 
     # --- new versions
 
-    def _updated(self, task: FileScanTask, gathered: _ChangedRows, found: Found) -> Iterator[pa.RecordBatch]:
+    def _updated(self, task: FileScanTask, gathered: _ChangedRows, removed_rows: Found) -> Iterator[pa.RecordBatch]:
         if not gathered.count:
             return
         rows, acts = gathered.joined()
@@ -243,7 +243,7 @@ class MergeDecider:
             part = slice(done, done + late.num_rows)
             done = part.stop
             some = Acts(acts.rows[part], acts.source[part], acts.clause[part])
-            new = self._new_versions(rows.slice(part.start, late.num_rows), late, some, found)
+            new = self._new_versions(rows.slice(part.start, late.num_rows), late, some, removed_rows)
             if new.num_rows:
                 yield new
 
@@ -256,7 +256,7 @@ class MergeDecider:
         for start in range(0, rows.num_rows, size):
             yield rows.slice(start, size).select([])
 
-    def _new_versions(self, rows: pa.RecordBatch, late: pa.RecordBatch, acts: Acts, found: Found) -> pa.RecordBatch:
+    def _new_versions(self, rows: pa.RecordBatch, late: pa.RecordBatch, acts: Acts, removed_rows: Found) -> pa.RecordBatch:
         names = [f.name for f in self._tested]
         first = dict(zip(names, rows.columns, strict=False))
         columns = first | dict(zip(late.schema.names, late.columns, strict=True))
@@ -266,14 +266,14 @@ class MergeDecider:
         for number, clause in enumerate(self.merge.of_target):
             here = np.flatnonzero(acts.clause == number)
             if len(here):
-                parts.append(self._of_clause(clause, number, target, rows, acts, here, found))
-        made = pa.concat_batches(parts) if len(parts) > 1 else parts[0]
+                parts.append(self._of_clause(clause, number, target, rows, acts, here, removed_rows))
+        new_rows = pa.concat_batches(parts) if len(parts) > 1 else parts[0]
         if len(parts) > 1:
-            made = made.take(pa.array(np.argsort(made.column(made.schema.get_field_index(POS)).to_numpy(), kind="stable")))
-        return made
+            new_rows = new_rows.take(pa.array(np.argsort(new_rows.column(new_rows.schema.get_field_index(POS)).to_numpy(), kind="stable")))
+        return new_rows
 
     def _of_clause(
-        self, clause: BoundClause, number: int, target: pa.RecordBatch, rows: pa.RecordBatch, acts: Acts, here: Rows, found: Found
+        self, clause: BoundClause, number: int, target: pa.RecordBatch, rows: pa.RecordBatch, acts: Acts, here: Rows, removed_rows: Found
     ) -> pa.RecordBatch:
         """Make the new versions for one clause, with their old positions and, if rows keep them, their row ids."""
         assert clause.assignments is not None
@@ -289,7 +289,7 @@ class MergeDecider:
             changed = np.flatnonzero(~_same(new, target.column(0)))
             new, rows = new.take(pa.array(changed)), rows.take(pa.array(changed))
         places = rows.column(rows.num_columns - 1)
-        found.add(places.to_numpy(), updated=rows.num_rows)
+        removed_rows.add(places.to_numpy(), updated=rows.num_rows)
         self.counts.count(matched, True, rows.num_rows)
         columns, names = [*new.columns, places], [*new.schema.names, POS]
         if self.lineage:

@@ -22,21 +22,21 @@ def mode_of(kind: Kind, metadata: TableMetadata, given: str | None = None, optio
     """Return the mode given, else the table's, else copy-on-write. Raises InvalidInput for an unknown mode and for options of delete files
     where none are written, ValidationError for merge-on-read on a v1 table."""
     of_table = CHANGE_MODE[kind]
-    found = str(given).lower() if given is not None else of_table.of(metadata.properties)
-    if found != COPY_ON_WRITE and found != MERGE_ON_READ:
-        raise InvalidInput(f"mode must be {COPY_ON_WRITE} or {MERGE_ON_READ}, not {found!r}.", table=metadata.location)
-    if found == MERGE_ON_READ and metadata.format_version < 2:
+    mode = str(given).lower() if given is not None else of_table.of(metadata.properties)
+    if mode != COPY_ON_WRITE and mode != MERGE_ON_READ:
+        raise InvalidInput(f"mode must be {COPY_ON_WRITE} or {MERGE_ON_READ}, not {mode!r}.", table=metadata.location)
+    if mode == MERGE_ON_READ and metadata.format_version < 2:
         raise ValidationError(
             f"Table {metadata.location} has format version 1, which has no delete files; {kind} cannot be merge-on-read.",
             hint="Use mode='copy-on-write', or t.upgrade(format_version=2).", table=metadata.location,
         )  # fmt: skip
     for name in (n for n in OF_DELETES if options is not None and options.asks_for(n)):
-        if found == COPY_ON_WRITE:
+        if mode == COPY_ON_WRITE:
             where = f"to a {kind} that is {COPY_ON_WRITE}: it writes no delete files"
             raise meaningless(name, where, f"mode={MERGE_ON_READ!r} or the property {of_table.name} says otherwise.")
         if metadata.format_version >= 3 and getattr(options, name) != "file":
             raise meaningless(name, "from format version 3 on: rows are deleted by deletion vectors, one per data file")
-    return cast(Mode, found)
+    return cast(Mode, mode)
 
 
 def isolation_of(kind: Kind, metadata: TableMetadata, options: WriteOptions) -> str:

@@ -20,7 +20,7 @@ class Nothing:
     def begin(self) -> Nothing:
         return self
 
-    def changes(self, task: FileScanTask, found: Found) -> Iterator[pa.RecordBatch]:
+    def changes(self, task: FileScanTask, removed_rows: Found) -> Iterator[pa.RecordBatch]:
         return iter(())
 
     def report(self) -> Any:
@@ -33,8 +33,8 @@ def remove_positions(context: ChangeContext, group: Sequence[tuple[FileScanTask,
 
 
 def _gone(positions: Positions) -> Changes:
-    def changes(found: Found) -> Iterator[pa.RecordBatch]:
-        found.add(np.asarray(positions, np.int64), deleted=len(positions))
+    def changes(removed_rows: Found) -> Iterator[pa.RecordBatch]:
+        removed_rows.add(np.asarray(positions, np.int64), deleted=len(positions))
         return iter(())
 
     return changes

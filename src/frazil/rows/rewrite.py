@@ -23,7 +23,7 @@ ROW_ID = "_row_id"
 HIDDEN_POS = NestedField(POS_ID, POS, LongType(), True)
 """The position of a row in its data file, under that name."""
 Numbers = npt.NDArray[np.int64]
-Piece = tuple[pa.RecordBatch, int]
+RewrittenPart = tuple[pa.RecordBatch, int]
 
 
 def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -34,21 +34,21 @@ def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     columns = []
     for field in schema:
         index = batch.schema.get_field_index(field.name)
-        found = pa.nulls(batch.num_rows, field.type) if index < 0 else batch.column(index)
-        columns.append(found if found.type == field.type else found.cast(field.type))
+        column = pa.nulls(batch.num_rows, field.type) if index < 0 else batch.column(index)
+        columns.append(column if column.type == field.type else column.cast(field.type))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def rewritten(
-    task: FileScanTask, changes: Iterator[pa.RecordBatch], found: Found, context: ReadContext, schema: pa.Schema
-) -> Iterator[Piece]:
+    task: FileScanTask, changes: Iterator[pa.RecordBatch], removed_rows: Found, context: ReadContext, schema: pa.Schema
+) -> Iterator[RewrittenPart]:
     """Yield (batch, number of its rows that are copied unchanged). A file that loses no row is not rewritten: only new rows are yielded."""
     new = _NewRows(changes, schema)
     yield from new.start()
-    if not found:
+    if not removed_rows:
         yield from new.rest()
         return
-    positions = found.positions if new.ended else np.zeros(0, np.int64)
+    positions = removed_rows.positions if new.ended else np.zeros(0, np.int64)
     with_positions = replace(context, projection=Schema(*context.projection.fields, HIDDEN_POS))
     for batch in rows_without(task, positions, with_positions):
         places: Numbers = batch.column(batch.num_columns - 1).to_numpy()
@@ -56,7 +56,7 @@ def rewritten(
         staying = None
         if not new.ended or not len(positions):
             yield from new.until(end)
-            gone = found.between(int(places[0]), end)
+            gone = removed_rows.between(int(places[0]), end)
             if len(gone):
                 staying = ~np.isin(places, gone, assume_unique=True)
         piece = _together(rows, places, staying, new.before(end))
@@ -65,11 +65,11 @@ def rewritten(
     yield from new.rest()
 
 
-def _together(rows: pa.RecordBatch, places: Numbers, is_kept: Any, new: list[tuple[pa.RecordBatch, Numbers]]) -> Piece:
+def _together(rows: pa.RecordBatch, places: Numbers, is_kept: Any, new: list[tuple[pa.RecordBatch, Numbers]]) -> RewrittenPart:
     """Merge kept rows (`is_kept` None: all) and new rows by their positions; every row is copied once."""
     if not new:
-        found = rows if is_kept is None else rows.filter(pa.array(is_kept))
-        return found, found.num_rows
+        staying_rows = rows if is_kept is None else rows.filter(pa.array(is_kept))
+        return staying_rows, staying_rows.num_rows
     new_places = np.concatenate([p for _, p in new])
     staying = np.arange(rows.num_rows) if is_kept is None else np.flatnonzero(is_kept)
     indices = np.concatenate([staying, rows.num_rows + np.arange(len(new_places))])
@@ -85,11 +85,11 @@ class _NewRows:
         self._waiting: deque[tuple[pa.RecordBatch, Numbers]] = deque()
         self.ended = False
 
-    def start(self) -> Iterator[Piece]:
+    def start(self) -> Iterator[RewrittenPart]:
         """Pull up to the first row that has a position."""
         yield from self.until(0)
 
-    def until(self, end: int) -> Iterator[Piece]:
+    def until(self, end: int) -> Iterator[RewrittenPart]:
         """Pull until a batch begins at or after `end`: then all positions before it are known."""
         while not self.ended and not (self._waiting and int(self._waiting[-1][1][0]) >= end):
             batch = next(self._changes, None)
@@ -104,16 +104,16 @@ class _NewRows:
 
     def before(self, end: int) -> list[tuple[pa.RecordBatch, Numbers]]:
         """Take the waiting rows whose position is before `end`."""
-        found: list[Any] = []
+        taken: list[Any] = []
         while self._waiting and int(self._waiting[0][1][0]) < end:
             batch, places = self._waiting.popleft()
             cut = int(np.searchsorted(places, end))
-            found.append((batch.slice(0, cut), places[:cut]))
+            taken.append((batch.slice(0, cut), places[:cut]))
             if cut < len(places):
                 self._waiting.appendleft((batch.slice(cut), places[cut:]))
-        return found
+        return taken
 
-    def rest(self) -> Iterator[Piece]:
+    def rest(self) -> Iterator[RewrittenPart]:
         """Take all rows that are left."""
         while True:
             while self._waiting:

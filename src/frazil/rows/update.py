@@ -38,10 +38,10 @@ class UpdateDecider:
     def begin(self) -> Self:
         return self
 
-    def changes(self, task: FileScanTask, found: Found) -> Iterator[pa.RecordBatch]:
+    def changes(self, task: FileScanTask, removed_rows: Found) -> Iterator[pa.RecordBatch]:
         for batch in rows_of(task, self.read):
             places = batch.column(batch.num_columns - 1)
-            found.add(places.to_numpy(), updated=batch.num_rows)
+            removed_rows.add(places.to_numpy(), updated=batch.num_rows)
             new = self.assignments.apply(batch)
             columns, names = [*new.columns, places], [*new.schema.names, POS]
             if self.lineage:

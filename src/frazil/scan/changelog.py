@@ -35,7 +35,7 @@ from frazil.spec.types import IntegerType, LongType, NestedField, StringType, St
 from frazil.storage import Storage
 
 CHANGE_TYPE, CHANGE_ORDINAL, COMMIT_SNAPSHOT_ID = "_change_type", "_change_ordinal", "_commit_snapshot_id"
-CHANGE_FIELDS = (
+CHANGELOG_FIELDS = (
     NestedField(2147483543, CHANGE_TYPE, StringType(), True, doc="Record type in changelog"),
     NestedField(2147483542, CHANGE_ORDINAL, IntegerType(), False, doc="Change ordinal in changelog"),
     NestedField(2147483541, COMMIT_SNAPSHOT_ID, LongType(), False, doc="Commit snapshot ID"),
@@ -43,7 +43,7 @@ CHANGE_FIELDS = (
 
 
 @dataclass(frozen=True)
-class ChangeTask:
+class ChangelogTask:
     """Read the rows of one data file that a snapshot inserted (`inserted`) or deleted.
 
     `task.delete_files` are those of the side where the rows are live: after the snapshot for inserted rows, before it for deleted ones.
@@ -68,12 +68,12 @@ class ChangeTask:
 
 
 @dataclass(frozen=True)
-class SnapshotChanges:
-    """Hold the change tasks of one snapshot. `ordinal`: 0 for the oldest snapshot of the range, `replace` snapshots not counted."""
+class SnapshotChangelog:
+    """Hold the changelog tasks of one snapshot. `ordinal`: 0 for the oldest snapshot of the range, `replace` snapshots not counted."""
 
     ordinal: int
     snapshot_id: int
-    tasks: tuple[ChangeTask, ...]
+    tasks: tuple[ChangelogTask, ...]
 
     @property
     def is_mixed(self) -> bool:
@@ -87,14 +87,14 @@ class ChangelogPlan:
     bound filter by which the tasks were pruned."""
 
     metadata: TableMetadata = field(repr=False)
-    snapshots: tuple[SnapshotChanges, ...]
+    snapshots: tuple[SnapshotChangelog, ...]
     schema: Schema = field(repr=False)
     row_filter: Bound
     equality_ids: tuple[int, ...] = ()
     options: ScanOptions = field(default_factory=ScanOptions, repr=False)
 
     @cached_property
-    def tasks(self) -> tuple[ChangeTask, ...]:
+    def tasks(self) -> tuple[ChangelogTask, ...]:
         return tuple(t for s in self.snapshots for t in s.tasks)
 
     @property
@@ -104,9 +104,9 @@ class ChangelogPlan:
 
 def changelog_schema(schema: Schema) -> Schema:
     """Add the three changelog columns to the table's. Raises ValidationError when the table has columns of the same names."""
-    if taken := [f.name for f in CHANGE_FIELDS if schema.get_field(f.name) is not None]:
+    if taken := [f.name for f in CHANGELOG_FIELDS if schema.get_field(f.name) is not None]:
         raise ValidationError(f"Table column names conflict with names reserved for changelogs: {', '.join(taken)}")
-    return Schema(*schema.fields, *CHANGE_FIELDS, schema_id=schema.schema_id, identifier_field_ids=schema.identifier_field_ids)
+    return Schema(*schema.fields, *CHANGELOG_FIELDS, schema_id=schema.schema_id, identifier_field_ids=schema.identifier_field_ids)
 
 
 def update_columns(schema: Schema, net: bool, names: Sequence[str] | None, compute: bool | None, case_sensitive: bool) -> tuple[int, ...]:
@@ -159,7 +159,7 @@ def _parts(predicate: Predicate) -> list[Predicate]:
     return [p for part in predicate.parts for p in _parts(part)] if isinstance(predicate, And) else [predicate]
 
 
-def plan_changes(
+def plan_changelog(
     metadata: TableMetadata,
     storage: Storage,
     snapshots: Sequence[Snapshot],
@@ -180,7 +180,7 @@ def plan_changes(
     found, ids = [], set[int]()
     for ordinal, snapshot in enumerate(counted):
         tasks, equality_ids = _changes_of(context, snapshot, ordinal)
-        found.append(SnapshotChanges(ordinal, snapshot.snapshot_id, tasks))
+        found.append(SnapshotChangelog(ordinal, snapshot.snapshot_id, tasks))
         ids |= equality_ids
     return ChangelogPlan(metadata, tuple(found), schema, bound, tuple(sorted(ids)), options)
 
@@ -237,7 +237,7 @@ def _before_entries(entries: pa.Table, *, snapshot_id: int) -> pa.Table:
     return entries.filter(pc.equal(own, removed))
 
 
-def _changes_of(planning: _Planning, snapshot: Snapshot, ordinal: int) -> tuple[tuple[ChangeTask, ...], set[int]]:
+def _changes_of(planning: _Planning, snapshot: Snapshot, ordinal: int) -> tuple[tuple[ChangelogTask, ...], set[int]]:
     before, after, parent_expired = _sides(planning, snapshot)
     # Equality deletes are matched by statistics.
     with_stats = bool(before.manifests_listing(data=False) or after.manifests_listing(data=False))
@@ -250,14 +250,14 @@ def _changes_of(planning: _Planning, snapshot: Snapshot, ordinal: int) -> tuple[
     if parent_expired:
         _refuse_gone(planning, snapshot, removed)
     number = (ordinal, snapshot.snapshot_id)
-    deleted = [ChangeTask(False, *number, t) for t in _tasks(planning, removed, deletes_before, one_snapshot=True)]
-    inserted = [ChangeTask(True, *number, t) for t in _tasks(planning, added, deletes_after, one_snapshot=True)]
+    deleted = [ChangelogTask(False, *number, t) for t in _tasks(planning, removed, deletes_before, one_snapshot=True)]
+    inserted = [ChangelogTask(True, *number, t) for t in _tasks(planning, added, deletes_after, one_snapshot=True)]
     for old, new in zip(_tasks(planning, staying, deletes_before), _tasks(planning, staying, deletes_after), strict=True):
         applied_before, applied_after = ({_place(d) for d in t.delete_files} for t in (old, new))
         if applied_after - applied_before:
-            deleted.append(ChangeTask(False, *number, old, new.delete_files))
+            deleted.append(ChangelogTask(False, *number, old, new.delete_files))
         if applied_before - applied_after:  # a delete was taken back: its rows are there again
-            inserted.append(ChangeTask(True, *number, new, old.delete_files))
+            inserted.append(ChangelogTask(True, *number, new, old.delete_files))
     ids = {i for entries in (deletes_before, deletes_after) if entries is not None for i in _equality_ids(entries)}
     return (*deleted, *inserted), ids
 

@@ -11,7 +11,7 @@ from frazil.spec.snapshot import MAIN_BRANCH, Snapshot
 
 
 @dataclass(frozen=True)
-class ChangeRange:
+class ChangelogRange:
     """Name the range of a changelog. Start exclusive; None: from the first snapshot that is kept. End inclusive; None: the branch's head.
 
     Times are in milliseconds. A start time selects the snapshots committed after it, an end time those committed up to it. Giving both an
@@ -62,18 +62,18 @@ class ChangeRange:
                 table=metadata.location, snapshot_id=end.snapshot_id,
             )  # fmt: skip
 
-    def _after(self, metadata: TableMetadata, found: list[Snapshot]) -> list[Snapshot]:
+    def _after(self, metadata: TableMetadata, snapshots: list[Snapshot]) -> list[Snapshot]:
         """Keep the snapshots committed after the start time.
 
         Clocks of writers differ, so times may run backwards along the history: the range starts after the newest snapshot whose time is not
         after the start time.
         """
         assert self.start_ms is not None
-        last = max((n for n, s in enumerate(found) if s.timestamp_ms <= self.start_ms), default=-1)
-        if last < 0 and found and self.start_snapshot_id is None and found[0].parent_snapshot_id is not None:
+        last = max((n for n, s in enumerate(snapshots) if s.timestamp_ms <= self.start_ms), default=-1)
+        if last < 0 and snapshots and self.start_snapshot_id is None and snapshots[0].parent_snapshot_id is not None:
             raise InvalidInput(
                 f"Cannot find a snapshot older than {self.start_ms} in table {metadata.location}: the history before snapshot "
-                f"{found[0].snapshot_id} has expired.",
+                f"{snapshots[0].snapshot_id} has expired.",
                 hint="Start at a snapshot that is still kept; t.history() lists them.", table=metadata.location,
             )  # fmt: skip
-        return found[last + 1 :]
+        return snapshots[last + 1 :]

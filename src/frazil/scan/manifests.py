@@ -56,24 +56,24 @@ def manifests_of(metadata: TableMetadata, snapshot: Snapshot, storage: Storage, 
     if snapshot.manifest_list is None:
         return tuple(_inline_manifest(path, snapshot, metadata, storage) for path in snapshot.manifests or ())
     key = ("list", snapshot.manifest_list)
-    found: tuple[ManifestFile, ...] | None = manifest_cache.get(key)
-    if found is None:
+    manifests: tuple[ManifestFile, ...] | None = manifest_cache.get(key)
+    if manifests is None:
         data = storage.read(snapshot.manifest_list)
-        found = decode_manifest_list(data, snapshot.manifest_list)
-        _refuse_torn(found, snapshot)
+        manifests = decode_manifest_list(data, snapshot.manifest_list)
+        _refuse_torn(manifests, snapshot)
         if keep:
-            manifest_cache.put(key, found, 8 * len(data) + 1000)
-    for manifest in found:
+            manifest_cache.put(key, manifests, 8 * len(data) + 1000)
+    for manifest in manifests:
         if manifest.key_metadata is not None:
             raise _encrypted(metadata, snapshot, "manifest", manifest.manifest_path)
-    return found
+    return manifests
 
 
-def _refuse_torn(found: tuple[ManifestFile, ...], snapshot: Snapshot) -> None:
+def _refuse_torn(manifests: tuple[ManifestFile, ...], snapshot: Snapshot) -> None:
     """Raise CorruptData for a manifest list that was cut off right after its header: it reads as empty, but the snapshot summary counts
     files."""
     totals = {name: snapshot.summary.get(name, "0") for name in ("total-data-files", "total-delete-files")}
-    if not found and any(text.isdigit() and int(text) for text in totals.values()):
+    if not manifests and any(text.isdigit() and int(text) for text in totals.values()):
         text = f"Manifest list {snapshot.manifest_list} is empty, but its snapshot counts {totals['total-data-files']} data files."
         raise CorruptData(text, file=snapshot.manifest_list, snapshot_id=snapshot.snapshot_id)
 
@@ -172,12 +172,12 @@ def _key(manifest: ManifestFile) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _with(found: pa.Table, more: pa.Table, manifest: ManifestFile) -> pa.Table:
+def _with(cached: pa.Table, read: pa.Table, manifest: ManifestFile) -> pa.Table:
     """Join cached columns of a manifest with newly read ones, in their usual order."""
-    if more.num_rows != found.num_rows:
-        text = f"Manifest {manifest.manifest_path} has {more.num_rows} entries, but had {found.num_rows} when it was read before."
+    if read.num_rows != cached.num_rows:
+        text = f"Manifest {manifest.manifest_path} has {read.num_rows} entries, but had {cached.num_rows} when it was read before."
         raise CorruptData(text, file=manifest.manifest_path)
-    both = {t: table.column(t) for table in (found, more) for t in table.column_names}
+    both = {t: table.column(t) for table in (cached, read) for t in table.column_names}
     return pa.table({name: both[name] for name in ALL_COLUMNS if name in both})
 
 

@@ -307,8 +307,8 @@ class BoundsFirst:
     def worth_it(self) -> bool:
         return self._on and self._kept * _MANY_MANIFESTS <= self._read
 
-    def count(self, read: int, kept: int) -> None:
-        self._read, self._kept = self._read + read, self._kept + kept
+    def count(self, read: int, staying: int) -> None:
+        self._read, self._kept = self._read + read, self._kept + staying
 
 
 def _read(
@@ -328,29 +328,29 @@ def _read(
     `together`: the entries of the pack are pruned as one table, which takes as long as pruning those of one small manifest.
     """
     spec = metadata.spec_by_id(pack[0].partition_spec_id)
-    found = []
+    results = []
     if first.worth_it and not together:
         tables = [entries(m, read_manifest(storage, m, PRUNED_BY)) for m in pack]
         keeping, by_partition, by_statistics = _excluded(tables, bound, schema, spec, metadata.snapshots)
         first.count(len(pack), len(keeping))
-        found.append((spec.spec_id, pa.table({}), by_partition, by_statistics))
+        results.append((spec.spec_id, pa.table({}), by_partition, by_statistics))
         pack = [pack[n] for n in keeping]
-    wanted = ALL_COLUMNS if options.with_stats else (*PLAN_COLUMNS, *STATISTICS) if references(bound) else PLAN_COLUMNS
+    columns = ALL_COLUMNS if options.with_stats else (*PLAN_COLUMNS, *STATISTICS) if references(bound) else PLAN_COLUMNS
     prune = partial(prune_entries, bound=bound, schema=schema, spec=spec, snapshots=metadata.snapshots)
     if together:
-        tables = [entries(m, read_manifest(storage, m, wanted)) for m in pack]
+        tables = [entries(m, read_manifest(storage, m, columns)) for m in pack]
         for _, alike in itertools.groupby(tables, lambda t: t.schema):
             left, by_partition, by_statistics = prune(pa.concat_tables(alike).combine_chunks())
-            found.append((spec.spec_id, left if options.with_stats else result_of(left), by_partition, by_statistics))
-        return found
+            results.append((spec.spec_id, left if options.with_stats else result_of(left), by_partition, by_statistics))
+        return results
     for manifest in pack:
         in_two = not options.with_stats and not first.worth_it and bool(references(bound))
         pruned = prune_by_bounds_first(storage, manifest, partial(entries, manifest), prune) if in_two else None
-        left, by_partition, by_statistics = pruned or prune(entries(manifest, read_manifest(storage, manifest, wanted)))
+        left, by_partition, by_statistics = pruned or prune(entries(manifest, read_manifest(storage, manifest, columns)))
         if not options.with_stats:
             left = result_of(left)
-        found.append((spec.spec_id, left, by_partition, by_statistics))
-    return found
+        results.append((spec.spec_id, left, by_partition, by_statistics))
+    return results
 
 
 def _chosen(choose: EntryChoice, manifest: ManifestFile, entries: pa.Table) -> pa.Table:

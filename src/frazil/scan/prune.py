@@ -89,12 +89,12 @@ def partition_ranges(partition: pa.Array, spec: PartitionSpec, schema: Schema, c
     return found
 
 
-def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array | None:
+def _cast(values: pa.Array, type_: pa.DataType) -> pa.Array | None:
     """Cast partition values to the type of the current source column (int to long, float to double, …); None: no such cast exists."""
-    if values.type == wanted:
+    if values.type == type_:
         return values
     try:
-        return values.cast(wanted)
+        return values.cast(type_)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None
 

@@ -203,9 +203,9 @@ def _result(scan: AskedScan, table: pa.Table, *more: str) -> pa.Table:
     return table.drop_columns([_TASK]) if scan.options.with_stats else result_of(table, *more)
 
 
-def _check_vectors(tasks: _Tasks, wanted: Sequence[int], applying: Sequence[Sequence[int]]) -> None:
+def _check_vectors(tasks: _Tasks, files: Sequence[int], applying: Sequence[Sequence[int]]) -> None:
     """Raise CorruptData for two deletion vectors of one data file, and for one without a place in its file."""
-    for number, deletes in zip(wanted, applying, strict=True):
+    for number, deletes in zip(files, applying, strict=True):
         data = tasks.files[number].file_path
         vectors = [n for n in deletes if _is_vector(tasks.deletes[n])]
         if len(vectors) > 1:
@@ -215,13 +215,13 @@ def _check_vectors(tasks: _Tasks, wanted: Sequence[int], applying: Sequence[Sequ
                 raise CorruptData(f"The deletion vector in {vector.file_path} has no place in its file.", file=vector.file_path)
 
 
-def _index(entries: DeleteEntries, files: int, rows: Numbers, found: Numbers) -> DeleteIndex:
+def _index(entries: DeleteEntries, files: int, rows: Numbers, deletes: Numbers) -> DeleteIndex:
     """Make an index of pairs (data file, delete file)."""
-    kinds = 2 * rows + entries.is_equality[found]  # of each data file, position deletes come first
+    kinds = 2 * rows + entries.is_equality[deletes]  # of each data file, position deletes come first
     order = np.argsort(kinds, kind="stable")
     ends = np.cumsum(np.bincount(kinds, minlength=2 * files))
     spans = np.stack([np.concatenate([[0], ends[:-1]]), ends], axis=1).reshape(-1, 2, 2).astype(np.int64)
-    return DeleteIndex(entries, found[order], spans, None, None)
+    return DeleteIndex(entries, deletes[order], spans, None, None)
 
 
 def total_rows(answers: Sequence[ScanTasksJson]) -> int:

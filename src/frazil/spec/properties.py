@@ -21,12 +21,12 @@ D = TypeVar("D")
 
 
 @dataclass(frozen=True)
-class Kind(Generic[T]):
-    """Describe a type of property values. `read` makes a value of the stripped text and raises ValueError; `wanted` completes "must be
+class PropertyKind(Generic[T]):
+    """Describe a type of property values. `read` makes a value of the stripped text and raises ValueError; `description` completes "must be
     …"."""
 
     read: Callable[[str], T]
-    wanted: str
+    description: str
     strips: bool = True  # whether blanks around the text mean nothing
 
     def parse(self, name: str, text: str) -> T:
@@ -35,7 +35,7 @@ class Kind(Generic[T]):
             return self.read(text.strip() if self.strips else text)
         except ValueError as e:
             why = f" ({e.message})" if isinstance(e, FrazilError) else ""
-            raise ValidationError(f"Table property {name} must be {self.wanted}{why}, not {text!r}.") from None
+            raise ValidationError(f"Table property {name} must be {self.description}{why}, not {text!r}.") from None
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class TableProperty(Generic[T, D]):
     """Describe one table property. `default` is the value when it is absent; None where a default depends on other things."""
 
     name: str
-    kind: Kind[T]
+    kind: PropertyKind[T]
     default: D
 
     def of(self, properties: Mapping[str, str]) -> T | D:
@@ -67,7 +67,7 @@ class ColumnProperty(Generic[T]):
     TXN_MARK, are of the same kind, with the writer's name in place of the column's.)"""
 
     prefix: str
-    kind: Kind[T]
+    kind: PropertyKind[T]
 
     def of(self, properties: Mapping[str, str]) -> dict[str, T]:
         """Return the value of each column that has one, by its full name."""
@@ -84,7 +84,7 @@ UNITS: Final = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 
 _TRUTHS = {"true": True, "false": False}
 
 
-def _matching(pattern: str, wanted: str, convert: Callable[[str], T], strips: bool = True) -> Kind[T]:
+def _matching(pattern: str, description: str, convert: Callable[[str], T], strips: bool = True) -> PropertyKind[T]:
     compiled = re.compile(pattern, re.IGNORECASE)
 
     def read(text: str) -> T:
@@ -92,10 +92,10 @@ def _matching(pattern: str, wanted: str, convert: Callable[[str], T], strips: bo
             raise ValueError(text)
         return convert(text)
 
-    return Kind(read, wanted, strips)
+    return PropertyKind(read, description, strips)
 
 
-def _one_of(*known: str) -> Kind[str]:
+def _one_of(*known: str) -> PropertyKind[str]:
     wanted = " or ".join(known) if len(known) == 2 else f"one of {', '.join(known)}"
     return _matching("|".join(map(re.escape, known)), wanted, str.lower)
 
@@ -123,16 +123,16 @@ def _positive_size(text: str) -> int:
 NATURAL = _matching(r"\d+", "a whole number of at least 0", int)
 POSITIVE = _matching(r"0*[1-9]\d*", "a whole number above 0", int)
 WHOLE = _matching(r"[+-]?\d+", "a whole number", str)
-FRACTION = Kind(_fraction, "a number between 0 and 1")
-BOOLEAN = Kind(lambda text: _truth(text), "true or false")
-SIZE = Kind(_positive_size, "a size in bytes")
-WORD = Kind(str.lower, "a name")
-TEXT = Kind(str, "text")
+FRACTION = PropertyKind(_fraction, "a number between 0 and 1")
+BOOLEAN = PropertyKind(lambda text: _truth(text), "true or false")
+SIZE = PropertyKind(_positive_size, "a size in bytes")
+WORD = PropertyKind(str.lower, "a name")
+TEXT = PropertyKind(str, "text")
 LOCATION = _matching(r"(/|file:/|(?!file:)[a-z][a-z0-9+.-]*:).*", "an absolute location (/… or a scheme)", str, strips=False)
 METRICS = _matching(r"none|counts|full|truncate\([1-9]\d*\)", "a metrics mode: none, counts, truncate(n), full", str.lower)
-MAPPING = Kind(parse_name_mapping, "a name mapping in JSON")
-OBJECT = Kind(lambda text: _object(text), "an object in JSON")
-MARK = Kind(lambda text: _mark(text), 'the mark of a write, {"number": n, "snapshot-id": id or null}')
+MAPPING = PropertyKind(parse_name_mapping, "a name mapping in JSON")
+OBJECT = PropertyKind(lambda text: _object(text), "an object in JSON")
+MARK = PropertyKind(lambda text: _mark(text), 'the mark of a write, {"number": n, "snapshot-id": id or null}')
 
 
 def _truth(text: str) -> bool:
@@ -163,12 +163,12 @@ TABLE_PROPERTIES: Final[dict[str, TableProperty[Any, Any]]] = {}
 COLUMN_PROPERTIES: Final[dict[str, ColumnProperty[Any]]] = {}
 
 
-def _property(name: str, kind: Kind[T], default: D) -> TableProperty[T, D]:
+def _property(name: str, kind: PropertyKind[T], default: D) -> TableProperty[T, D]:
     TABLE_PROPERTIES[name] = made = TableProperty(name, kind, default)
     return made
 
 
-def _of_format(name: str, kind: Kind[T], default: D) -> TableProperty[T, D]:
+def _of_format(name: str, kind: PropertyKind[T], default: D) -> TableProperty[T, D]:
     """Describe a property `write.<format>.…`, which delete files have as `write.delete.<format>.…` as well (see
     `properties_of_deletes`)."""
     deletes = name.replace("write.", "write.delete.", 1)
@@ -176,7 +176,7 @@ def _of_format(name: str, kind: Kind[T], default: D) -> TableProperty[T, D]:
     return _property(name, kind, default)
 
 
-def _of_columns(prefix: str, kind: Kind[T]) -> ColumnProperty[T]:
+def _of_columns(prefix: str, kind: PropertyKind[T]) -> ColumnProperty[T]:
     COLUMN_PROPERTIES[prefix] = made = ColumnProperty(prefix, kind)
     return made
 

@@ -20,7 +20,7 @@ from frazil.spec.properties import (
 )
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
-_NOTHING = re.compile(r"/(?:\.?(?:/|$))+")  # a slash, and all after it that names no further directory
+_NOTHING = re.compile(r"/(?:\.?(?:/|$))+")  # a slash and the empty and "." segments after it: they lead to the same directory
 _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss", "wasb": "abfss", "wasbs": "abfss"}
 
 

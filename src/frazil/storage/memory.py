@@ -19,7 +19,7 @@ from frazil.storage.locations import normalise
 
 _FILES: dict[str, tuple[bytes, int]] = {}
 _LOCK = threading.RLock()
-Found = list[tuple[str, bytes, int]]
+StoredObjects = list[tuple[str, bytes, int]]
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class MemoryStorage:
                 _FILES.pop(normalise(location), None)
         return []
 
-    def _below(self, directory: str) -> Found:
+    def _below(self, directory: str) -> StoredObjects:
         """List files below a directory as (path below it, bytes, modification time), sorted."""
         start = normalise(directory) + "/"
         with _LOCK:

@@ -67,7 +67,7 @@ class SignedStorage(ObjectStorage):
 
     def open_input(self, location: str) -> pa.NativeFile:
         _, bucket, key = self._client_and_key(location)
-        reader = _Reader(bucket, key, self.size(location))
+        reader = _SignedReader(bucket, key, self.size(location))
         return pa.PythonFile(HdfsInput(reader, contextlib.nullcontext), "r")
 
     @contextlib.contextmanager
@@ -130,7 +130,7 @@ class _Bucket:
 
 
 @dataclass(frozen=True)
-class _Reader:
+class _SignedReader:
     """Read ranges of an object whose size is known."""
 
     bucket: _Bucket

@@ -10,9 +10,9 @@ import pyarrow as pa
 from frazil.errors import InvalidInput, Unsupported
 from frazil.expr.nodes import Predicate
 from frazil.ops.in_process import IN_PROCESS
-from frazil.ops.reading_changes import ChangesReading
+from frazil.ops.reading_changelog import ChangelogReading
 from frazil.scan.changelog import ChangelogPlan
-from frazil.scan.changelog_range import ChangeRange
+from frazil.scan.changelog_range import ChangelogRange
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import Snapshot
 from frazil.table import engines
@@ -30,7 +30,7 @@ class ChangesScan(DataScan):
     changelog are always included.
     """
 
-    range: ChangeRange = ChangeRange()
+    range: ChangelogRange = ChangelogRange()
     net: bool = False
     identifier_columns: tuple[str, ...] | None = None
     compute_updates: bool | None = None
@@ -42,8 +42,8 @@ class ChangesScan(DataScan):
 
     # --- planning
 
-    def _changes(self) -> ChangesReading:
-        return ChangesReading(
+    def _changelog(self) -> ChangelogReading:
+        return ChangelogReading(
             self.source.metadata, self.source.storage, self.range, self.net, self.identifier_columns, self.compute_updates, self.row_filter,
             self.selected_fields, self.case_sensitive, self.options, self.limit,
         )  # fmt: skip
@@ -55,14 +55,14 @@ class ChangesScan(DataScan):
 
     def projection(self) -> Schema:
         """Return the schema of the result."""
-        return self._changes().projection()
+        return self._changelog().projection()
 
     def use_ref(self, name: str) -> ChangesScan:
         return replace(self, range=replace(self.range, branch=name))
 
     def plan(self, predicate: Predicate | None = None, case_sensitive: bool | None = None) -> ChangelogPlan:  # type: ignore[override]
         """Plan the tasks of each snapshot. `predicate` replaces the part of the filter that is evaluated before rows are matched."""
-        reading = self._changes()
+        reading = self._changelog()
         with self.source.naming():
             return (reading if case_sensitive is None else replace(reading, case_sensitive=case_sensitive)).plan(predicate)
 
@@ -78,16 +78,16 @@ class ChangesScan(DataScan):
     def to_arrow_batch_reader(self) -> pa.RecordBatchReader:
         """Return the changes as a stream of Arrow batches, oldest snapshot first. Memory use does not grow with their number."""
         with self.source.naming():
-            return IN_PROCESS.read_changes(self._changes())
+            return IN_PROCESS.read_changelog(self._changelog())
 
     def count(self) -> int:
         """Count the changes: by the manifests for files that were added or removed as a whole, else by reading."""
         with self.source.naming():
-            return self._changes().count()
+            return self._changelog().count()
 
     def to_spark(self, spark: Any = None) -> Any:
         """Return the changes as a Spark DataFrame, planned now and read by Spark's tasks when it is used. `spark`: the session; None: the
         running one. Raises InvalidInput where none runs."""
         engine = engines.of_spark_frames(spark)
         with self.source.naming():
-            return engine.read_changes(self._changes())
+            return engine.read_changelog(self._changelog())

@@ -13,7 +13,7 @@ from frazil.expr.nodes import AlwaysTrue
 from frazil.ops import arguments, metadata_changes
 from frazil.ops.reading import RowFilter
 from frazil.ops.result import CommitResult
-from frazil.scan.changelog_range import ChangeRange
+from frazil.scan.changelog_range import ChangelogRange
 from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.properties import NAME_MAPPING
 from frazil.spec.schema import Schema
@@ -226,7 +226,7 @@ class Table(CommittingVerbs):
             arguments.flag("case_sensitive", case_sensitive),
             options=arguments.mapping("options", options),
             limit=arguments.number("limit", limit, 0),
-            range=ChangeRange(start, end, start_ms, end_ms, branch),
+            range=ChangelogRange(start, end, start_ms, end_ms, branch),
             net=net,
             identifier_columns=None if identifier_columns is None else arguments.names("identifier_columns", identifier_columns),
             compute_updates=compute_updates,

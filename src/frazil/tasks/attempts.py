@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from frazil.errors import CommitStateUnknownException
 from frazil.storage import Storage
 from frazil.storage.locations import base_name, data_root
 from frazil.tasks.runner import Runner
@@ -20,7 +21,7 @@ from frazil.tasks.runner import Runner
 _PAUSE = 0.5
 
 
-class Operation(Protocol):
+class WriteOperation(Protocol):
     """Describe a write whose files carry `operation_id` in their names, in the data folder of the table at `location`."""
 
     @property
@@ -48,7 +49,7 @@ class Attempts:
     than once. `settle`: waits until running tasks have ended, and returns the seconds during which files of theirs may still appear.
     """
 
-    operation: Operation
+    operation: WriteOperation
     speculates: bool = False
     settle: Callable[[], float] = _at_once
     retried: bool = False
@@ -75,13 +76,28 @@ class Attempts:
             raise
 
 
-def attempts_of(operation: Operation, runner: Runner) -> Attempts:
+def attempts_of(operation: WriteOperation, runner: Runner) -> Attempts:
     """Make the attempts of an operation whose groups a runner has finished; the runner is asked now whether it repeated any."""
     linger = runner.linger
     return Attempts(operation, linger > 0, lambda: linger, runner.repeats)
 
 
-def _leave_only(operation: Operation, committed: Iterable[str], linger: float) -> None:
+@contextlib.contextmanager
+def removing_files_on_error(operation: WriteOperation, runner: Runner, *, commits: bool = False) -> Iterator[None]:
+    """Remove every file that a runner's groups have written for the operation when the block raises an error.
+
+    `commits`: the block also commits the operation. Then nothing is removed after a CommitStateUnknownException, nor after an interrupt,
+    which may come after the commit: every file may be part of the table.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if not commits or (isinstance(error, Exception) and not isinstance(error, CommitStateUnknownException)):
+            attempts_of(operation, runner).remove_all()
+        raise
+
+
+def _leave_only(operation: WriteOperation, committed: Iterable[str], linger: float) -> None:
     """Remove the operation's files that are not kept, and keep looking for `linger` seconds, since tasks that were told to stop may finish
     a file first. Best effort: a file that is missed becomes an orphan.
 

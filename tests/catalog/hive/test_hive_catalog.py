@@ -22,6 +22,7 @@ from frazil.errors import (
     TableAlreadyExistsError,
     Unsupported,
 )
+from tests.builders.frames import ids_of
 from tests.catalog.hive.cutting_proxy import CuttingProxy
 
 Opened = Callable[..., Catalog]
@@ -42,10 +43,6 @@ def hive_table(catalog: Any, db: str, name: str, tmp_path: Path, **more: Any) ->
     table = HiveTable(name, db, "someone", 1, 1, 0, formats, [], more.pop("parameters", {}), tableType="EXTERNAL_TABLE", **more)
     catalog._backend.client.ask(calls.CREATE_TABLE, table, EnvironmentContext({}))
     return table
-
-
-def ids(catalog: Catalog, db: str, name: str = "t") -> list[int]:
-    return sorted(catalog.load_table(f"{db}.{name}").scan().to_arrow()["id"].to_pylist())
 
 
 def test_the_metastore_shows_what_hive_and_java_need(opened: Opened, db: str) -> None:
@@ -86,7 +83,7 @@ def test_what_others_put_beside_a_table_stays(opened: Opened, db: str) -> None:
     (found.parameters or {})["tool.of.others"] = "kept"
     catalog._backend.client.ask(calls.ALTER_TABLE, db, "t", found, EnvironmentContext({}))
     table.append([{"id": 1}])
-    assert (stored(catalog, db).parameters or {})["tool.of.others"] == "kept" and ids(catalog, db) == [1]
+    assert (stored(catalog, db).parameters or {})["tool.of.others"] == "kept" and ids_of(catalog, f"{db}.t") == [1]
 
 
 def test_tables_that_are_not_icebergs_are_left_alone_and_named(opened: Opened, db: str, tmp_path: Path) -> None:
@@ -111,7 +108,7 @@ def test_tables_that_are_not_icebergs_are_left_alone_and_named(opened: Opened, d
 def test_a_server_that_does_not_answer_is_passed_over(opened: Opened, db: str, address: str) -> None:
     catalog = opened(uri=f"thrift://127.0.0.1:1,{address}")
     catalog.create_table(f"{db}.t", "id bigint").append([{"id": 1}])
-    assert ids(catalog, db) == [1]
+    assert ids_of(catalog, f"{db}.t") == [1]
 
 
 def test_servers_that_are_all_gone_are_named() -> None:
@@ -138,9 +135,9 @@ def test_a_commit_whose_answer_is_lost_is_decided_by_where_the_pointer_is(
             assert lost == "call"
             table = catalog.load_table(f"{db}.t")
         assert len(proxy.lost) == number
-    assert ids(catalog, db) == ([0, 1, 2, 3] if lost == "answer" else ids(opened(), db))
+    assert ids_of(catalog, f"{db}.t") == ([0, 1, 2, 3] if lost == "answer" else ids_of(opened(), f"{db}.t"))
     table = catalog.load_table(f"{db}.t")
-    assert len(set(ids(catalog, db))) == len(ids(catalog, db)) == len(table.metadata.snapshots)
+    assert len(set(ids_of(catalog, f"{db}.t"))) == len(ids_of(catalog, f"{db}.t")) == len(table.metadata.snapshots)
     proxy.close()
 
 
@@ -149,7 +146,7 @@ def test_a_new_table_whose_answer_is_lost_is_there_once(opened: Opened, db: str,
     catalog = opened(uri=proxy.uri)
     proxy.lose("create_table_with_environment_context", "answer")
     catalog.create_table(f"{db}.t", "id bigint").append([{"id": 1}])
-    assert proxy.lost == [("create_table_with_environment_context", "answer")] and ids(catalog, db) == [1]
+    assert proxy.lost == [("create_table_with_environment_context", "answer")] and ids_of(catalog, f"{db}.t") == [1]
     proxy.close()
 
 
@@ -161,7 +158,7 @@ def test_a_lost_answer_of_a_lock_or_a_read_is_asked_for_again(opened: Opened, db
     proxy.lose(call, "answer")
     table.append([{"id": 1}])
     table.append([{"id": 2}])
-    assert proxy.lost == [(call, "answer")] and ids(catalog, db) == [1, 2]
+    assert proxy.lost == [(call, "answer")] and ids_of(catalog, f"{db}.t") == [1, 2]
     proxy.close()
 
 
@@ -176,7 +173,7 @@ def test_without_lock_the_server_compares_the_pointer_or_the_commit_is_refused(o
     for number in range(3):
         table.append([{"id": 2 * number}])
         other.append([{"id": 2 * number + 1}])  # its base is stale each time: the metastore refuses, and the commit is tried again
-    assert ids(catalog, db) == list(range(6))
+    assert ids_of(catalog, f"{db}.t") == list(range(6))
 
 
 def test_the_table_says_whether_its_commits_take_the_lock(opened: Opened, db: str, metastore: str) -> None:
@@ -193,7 +190,7 @@ def test_the_table_says_whether_its_commits_take_the_lock(opened: Opened, db: st
         tx.set_properties({"engine.hive.lock-enabled": "false"})
     asked.clear()
     table.append([{"id": 2}])
-    assert "lock" not in asked and ids(catalog, db) == [1, 2]
+    assert "lock" not in asked and ids_of(catalog, f"{db}.t") == [1, 2]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 import frazil
-from frazil.arrow.changelog.read_changelog import read_changes
+from frazil.arrow.changelog.read_changelog import read_changelog
 from frazil.arrow.read.read_tasks import read_task
 from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_options import write_options
@@ -116,8 +116,8 @@ def ids_of(plan: BatchPlan) -> list[int]:
 
 def rows_of(plan: BatchPlan) -> list[dict[str, Any]]:
     if plan.changes is not None:
-        assert plan.change_read is not None
-        return list(read_changes(plan.changes, plan.change_read).read_all().to_pylist())
+        assert plan.changelog_read is not None
+        return list(read_changelog(plan.changes, plan.changelog_read).read_all().to_pylist())
     return [row for part in plan.rows for task in part.tasks for batch in read_task(task, part.context) for row in batch.to_pylist()]
 
 

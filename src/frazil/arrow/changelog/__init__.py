@@ -1,3 +1,3 @@
 """Read the rows of a changelog: inserts, deletes and updates between two snapshots, without rows that were only carried over."""
 
-__all__ = ["change_groups", "changelog_rows", "read_changelog"]
+__all__ = ["changelog_groups", "changelog_rows", "read_changelog"]

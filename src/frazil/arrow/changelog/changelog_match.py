@@ -46,7 +46,7 @@ class Marks:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Tell, for one change task, which rows stay in the changelog (`stays`) and which of those are one side of an update (`updates`)."""
+    """Tell, for one changelog task, which rows stay in the changelog (`stays`) and which of those are one side of an update (`updates`)."""
 
     stays: Marks
     updates: Marks
@@ -54,7 +54,7 @@ class Verdict:
 
 @dataclass
 class Matcher(AbstractContextManager["Matcher"]):
-    """Match the rows of several change tasks with each other.
+    """Match the rows of several changelog tasks with each other.
 
     `inserted`, `order` and `rows` hold one value per task: whether it inserts or deletes rows, the ordinal of its snapshot, and the number
     of rows of its file. Rows of different snapshots are matched only for net changes; a later row then cancels the latest earlier one.
@@ -65,7 +65,7 @@ class Matcher(AbstractContextManager["Matcher"]):
     rows: Sequence[int]
     keyed: bool = False
     budget: int = BUDGET
-    kept: int = 0
+    staying: int = 0
     spilled: int = 0
     _held: list[Records] = field(default_factory=list)
     _bytes: int = 0
@@ -84,18 +84,18 @@ class Matcher(AbstractContextManager["Matcher"]):
 
     def verdicts(self) -> list[Verdict]:
         """Decide on all rows, once all have been added; one verdict per task."""
-        found = [Verdict(Marks(n), Marks(n)) for n in self.rows]
+        verdicts = [Verdict(Marks(n), Marks(n)) for n in self.rows]
         signs = np.where(np.asarray(self.inserted, bool), 1, -1).astype(np.int64)
         ranks = np.asarray(self.order, np.int64) * 2 + (signs > 0)
         for records in self._buckets():
             if not len(records):
                 continue
             staying = _staying(records, signs, ranks)
-            self.kept += len(staying)
-            _mark(staying, [v.stays for v in found])
+            self.staying += len(staying)
+            _mark(staying, [v.stays for v in verdicts])
             if self.keyed:
-                _mark(_updates(staying, signs), [v.updates for v in found])
-        return found
+                _mark(_updates(staying, signs), [v.updates for v in verdicts])
+        return verdicts
 
     def _buckets(self) -> Iterator[Records]:
         if self._folder is None:

@@ -1,4 +1,4 @@
-"""Read the rows of a change task: of a data file that was added or removed, or the rows that new deletes remove from a file that stays."""
+"""Read the rows of a changelog task: all rows of a data file that was added or removed, or those that new deletes remove from a file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from frazil.arrow.files.damage import reading
 from frazil.arrow.files.project import plan_columns
 from frazil.arrow.read.read_context import ReadContext, identity_values
 from frazil.arrow.read.read_tasks import OpenedFile, open_task, read_opened
-from frazil.scan.changelog import ChangeTask
+from frazil.scan.changelog import ChangelogTask
 from frazil.spec.data_file import DataFile
 from frazil.spec.types import NestedField
 
@@ -51,8 +51,8 @@ class OnlyAlive(RowDeletes):
         return ~deleted_by_other if deleted_by_own is None else ~deleted_by_other | deleted_by_own
 
 
-def change_rows(change: ChangeTask, context: ReadContext, *, threads: bool = False) -> Iterator[pa.RecordBatch]:
-    """Read the rows of a change task as the context projects and filters them, in the order of the file.
+def changelog_rows(change: ChangelogTask, context: ReadContext, *, threads: bool = False) -> Iterator[pa.RecordBatch]:
+    """Read the rows of a changelog task as the context projects and filters them, in the order of the file.
 
     Raises CorruptData, NoSuchFileError, Unsupported, each naming the file.
     """
@@ -65,7 +65,7 @@ def change_rows(change: ChangeTask, context: ReadContext, *, threads: bool = Fal
         yield from read_opened(opened, context, threads=threads)
 
 
-def _open_difference(change: ChangeTask, other: Sequence[DataFile], context: ReadContext) -> OpenedFile:
+def _open_difference(change: ChangelogTask, other: Sequence[DataFile], context: ReadContext) -> OpenedFile:
     file = change.task.file
     difference = OnlyAlive.of(_deletes(file, change.task.delete_files, context), _deletes(file, other, context))
     opened = open_task(change.task.with_deletes(()), context)

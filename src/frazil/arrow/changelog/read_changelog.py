@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.arrow.changelog.changelog_match import BUDGET, Matcher, Verdict
-from frazil.arrow.changelog.changelog_rows import change_rows
+from frazil.arrow.changelog.changelog_rows import changelog_rows
 from frazil.arrow.deletes.delete_files import key_column
 from frazil.arrow.read.read_context import ReadContext, ReadOptions
 from frazil.arrow.read.read_tasks import batch_of
@@ -23,18 +23,18 @@ from frazil.arrow.values.evaluate import evaluate
 from frazil.arrow.values.row_digest import Digests, row_digests
 from frazil.errors import CorruptData
 from frazil.expr.bound import Bound, references
-from frazil.scan.changelog import CHANGE_FIELDS, ChangelogPlan, ChangeTask
+from frazil.scan.changelog import CHANGELOG_FIELDS, ChangelogPlan, ChangelogTask
 from frazil.spec.schema import POS_ID, Schema
 from frazil.spec.types import LongType, NestedField, children
 from frazil.storage.base import Storage
 from frazil.tasks.in_order import InOrder, default_workers
 
-_CHANGE_IDS = frozenset(f.field_id for f in CHANGE_FIELDS)
+_CHANGELOG_IDS = frozenset(f.field_id for f in CHANGELOG_FIELDS)
 _POS = NestedField(POS_ID, "_pos", LongType(), True)
 
 
 @dataclass(frozen=True)
-class ChangeOptions:
+class ChangelogOptions:
     """Hold the options of a changelog.
 
     `net`: rows that were inserted and deleted again within the whole range are left out, too. `key_ids`: field ids of the columns that
@@ -48,8 +48,8 @@ class ChangeOptions:
 
 
 @dataclass(frozen=True)
-class ChangeRead:
-    """Hold what reading change tasks needs; frozen and picklable, so that it travels with them.
+class ChangelogRead:
+    """Hold what reading changelog tasks needs; frozen and picklable, so that it travels with them.
 
     `projection`: the wanted columns, those of the changelog among them. `after`: a filter, bound to the columns of the table and of the
     changelog, that is applied to the matched rows (a filter of the plan is applied before rows are matched).
@@ -57,25 +57,25 @@ class ChangeRead:
 
     context: ReadContext
     projection: Schema
-    options: ChangeOptions = field(default_factory=ChangeOptions)
+    options: ChangelogOptions = field(default_factory=ChangelogOptions)
     after: Bound | None = None
 
     @classmethod
     def of(
-        cls, plan: ChangelogPlan, projection: Schema, storage: Storage, options: ChangeOptions, after: Bound | None = None,
+        cls, plan: ChangelogPlan, projection: Schema, storage: Storage, options: ChangelogOptions, after: Bound | None = None,
         read: ReadOptions | None = None,
-    ) -> ChangeRead:  # fmt: skip
+    ) -> ChangelogRead:  # fmt: skip
         context = ReadContext.of(plan, plan.schema, storage, read)
         return cls(context, projection, options, after)
 
     @property
     def columns(self) -> Schema:
         """List the table's columns that are projected or filtered by."""
-        wanted = [f for f in self.projection.fields if f.field_id not in _CHANGE_IDS]
+        wanted = [f for f in self.projection.fields if f.field_id not in _CHANGELOG_IDS]
         if self.after is None:
             return Schema(*wanted)
         table = self.context.table_schema
-        more = [i for i in references(self.after) if i not in _CHANGE_IDS]
+        more = [i for i in references(self.after) if i not in _CHANGELOG_IDS]
         return table.project({*(i for f in wanted for i in _whole(f)), *more})
 
 
@@ -88,13 +88,13 @@ def _whole(f: NestedField) -> Iterator[int]:
         yield from _whole(c)
 
 
-def read_changes(plan: ChangelogPlan, read: ChangeRead, *, limit: int | None = None) -> pa.RecordBatchReader:
+def read_changelog(plan: ChangelogPlan, read: ChangelogRead, *, limit: int | None = None) -> pa.RecordBatchReader:
     """Read the rows of a changelog as a stream, oldest snapshot first (net changes: all snapshots together)."""
     batches = (batch for tasks in batches_of_tasks(plan, read.options.net) for batch in read_together(tasks, read))
     return pa.RecordBatchReader.from_batches(to_arrow_schema(read.projection), _limited(batches, limit))
 
 
-def batches_of_tasks(plan: ChangelogPlan, net: bool) -> Iterator[tuple[ChangeTask, ...]]:
+def batches_of_tasks(plan: ChangelogPlan, net: bool) -> Iterator[tuple[ChangelogTask, ...]]:
     """Group the tasks whose rows are matched with each other: those of one snapshot, for net changes those of all."""
     if net:
         yield plan.tasks
@@ -113,29 +113,29 @@ def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[p
         yield batch
 
 
-def count_changes(plan: ChangelogPlan, read: ChangeRead) -> int:
+def count_changelog(plan: ChangelogPlan, read: ChangelogRead) -> int:
     """Count the rows of a changelog: from the manifests where whole files were added or removed, by reading elsewhere."""
     if read.after is not None:
-        return sum(b.num_rows for b in read_changes(plan, read))
-    found, empty = 0, read.context.with_projection(Schema())
+        return sum(b.num_rows for b in read_changelog(plan, read))
+    rows, empty = 0, read.context.with_projection(Schema())
     for tasks in batches_of_tasks(plan, read.options.net):
         if is_mixed(tasks):
             with _matched(tasks, read) as matcher:
                 matcher.verdicts()
-                found += matcher.kept
+                rows += matcher.staying
             continue
-        found += sum(t.rows_at_most for t in tasks if t.is_whole)
-        for _, batch in _in_order([t for t in tasks if not t.is_whole], lambda t: change_rows(t, empty), empty.options):
-            found += batch.num_rows
-    return found
+        rows += sum(t.rows_at_most for t in tasks if t.is_whole)
+        for _, batch in _in_order([t for t in tasks if not t.is_whole], lambda t: changelog_rows(t, empty), empty.options):
+            rows += batch.num_rows
+    return rows
 
 
-def is_mixed(tasks: Sequence[ChangeTask]) -> bool:
+def is_mixed(tasks: Sequence[ChangelogTask]) -> bool:
     """Tell whether some tasks insert and some delete, so that their rows must be matched."""
     return len({t.inserted for t in tasks}) > 1
 
 
-def read_together(tasks: Sequence[ChangeTask], read: ChangeRead) -> Iterator[pa.RecordBatch]:
+def read_together(tasks: Sequence[ChangelogTask], read: ChangelogRead) -> Iterator[pa.RecordBatch]:
     """Read the rows that stay of tasks whose rows are matched with each other."""
     verdicts: list[Verdict] | None = None
     if is_mixed(tasks):
@@ -143,17 +143,17 @@ def read_together(tasks: Sequence[ChangeTask], read: ChangeRead) -> Iterator[pa.
             verdicts = matcher.verdicts()
     columns = read.columns
     context = read.context.with_projection(Schema(*columns.fields, _POS) if verdicts else columns)
-    for number, batch in _in_order(tasks, lambda t: change_rows(t, context), context.options):
+    for number, batch in _in_order(tasks, lambda t: changelog_rows(t, context), context.options):
         found = labelled(tasks[number], batch, read, columns, verdicts[number] if verdicts else None)
         if found.num_rows:
             yield found
 
 
-def _matched(tasks: Sequence[ChangeTask], read: ChangeRead) -> Matcher:
+def _matched(tasks: Sequence[ChangelogTask], read: ChangelogRead) -> Matcher:
     options, context = read.options, with_places(read.context)
     rows_of = [t.task.file.record_count for t in tasks]
     matcher = Matcher([t.inserted for t in tasks], [t.ordinal for t in tasks], rows_of, bool(options.key_ids), options.budget)
-    for number, batch in _in_order(tasks, lambda t: change_rows(t, context), context.options):
+    for number, batch in _in_order(tasks, lambda t: changelog_rows(t, context), context.options):
         rows, keys = digests(batch, context, options.key_ids)
         places = batch.column(batch.num_columns - 1).to_numpy()
         if len(places) and int(places[-1]) >= rows_of[number]:
@@ -179,7 +179,7 @@ def digests(batch: pa.RecordBatch, context: ReadContext, key_ids: Sequence[int])
     return rows, row_digests([key_column(columns, fields, i) for i in key_ids], batch.num_rows)
 
 
-def labelled(task: ChangeTask, batch: pa.RecordBatch, read: ChangeRead, columns: Schema, verdict: Verdict | None) -> pa.RecordBatch:
+def labelled(task: ChangelogTask, batch: pa.RecordBatch, read: ChangelogRead, columns: Schema, verdict: Verdict | None) -> pa.RecordBatch:
     """Add the columns of the changelog to the rows that stay, then filter and project them.
 
     With a verdict, the last column of the batch is the position of each row.
@@ -193,8 +193,8 @@ def labelled(task: ChangeTask, batch: pa.RecordBatch, read: ChangeRead, columns:
         batch = batch.select(range(batch.num_columns - 1)).filter(stays) if batch.num_columns > 1 else batch.filter(stays)
     count = len(kinds)
     facts = {
-        CHANGE_FIELDS[0].field_id: kinds, CHANGE_FIELDS[1].field_id: pa.repeat(pa.scalar(task.ordinal, pa.int32()), count),
-        CHANGE_FIELDS[2].field_id: pa.repeat(pa.scalar(task.snapshot_id, pa.int64()), count),
+        CHANGELOG_FIELDS[0].field_id: kinds, CHANGELOG_FIELDS[1].field_id: pa.repeat(pa.scalar(task.ordinal, pa.int32()), count),
+        CHANGELOG_FIELDS[2].field_id: pa.repeat(pa.scalar(task.snapshot_id, pa.int64()), count),
     }  # fmt: skip
     own = {field.field_id: batch.column(n) for n, field in enumerate(columns.fields)}
     matching = _matching(read, columns, own, facts, count)
@@ -208,12 +208,12 @@ def labelled(task: ChangeTask, batch: pa.RecordBatch, read: ChangeRead, columns:
 
 
 def _matching(
-    read: ChangeRead, columns: Schema, own: dict[int, pa.Array], facts: dict[int, pa.Array], count: int
+    read: ChangelogRead, columns: Schema, own: dict[int, pa.Array], facts: dict[int, pa.Array], count: int
 ) -> pa.BooleanArray | None:
     """Tell which rows match the filter on the columns of the changelog; None: all."""
     if read.after is None:
         return None
-    fields = Schema(*columns.fields, *CHANGE_FIELDS)
+    fields = Schema(*columns.fields, *CHANGELOG_FIELDS)
     batch = pa.RecordBatch.from_arrays([*own.values(), *facts.values()], names=[f.name for f in fields.fields])
     names = {i: f.name for i, f in fields.by_id.items()}
     paths = {i: (*(names[p] for p in fields.parents[i]), names[i]) for i in references(read.after)}
@@ -221,12 +221,12 @@ def _matching(
 
 
 def _in_order(
-    tasks: Sequence[ChangeTask], produce: Callable[[ChangeTask], Iterator[pa.RecordBatch]], options: ReadOptions
+    tasks: Sequence[ChangelogTask], produce: Callable[[ChangelogTask], Iterator[pa.RecordBatch]], options: ReadOptions
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Read tasks by several threads; yields (number of the task, batch) in the order of the tasks."""
     workers = options.workers or default_workers()
 
-    def numbered(unit: tuple[int, ChangeTask]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    def numbered(unit: tuple[int, ChangelogTask]) -> Iterator[tuple[int, pa.RecordBatch]]:
         yield from ((unit[0], batch) for batch in produce(unit[1]))
 
     if workers <= 1 or len(tasks) < 2:

@@ -159,14 +159,14 @@ def _key_type(keys: Schema, field_id: int, delete: DataFile) -> IcebergType:
     return field.field_type
 
 
-def _conversion(data: Schema, field_id: int, wanted: IcebergType, delete: DataFile) -> Callable[[pa.Array], pa.Array]:
+def _conversion(data: Schema, field_id: int, widest: IcebergType, delete: DataFile) -> Callable[[pa.Array], pa.Array]:
     """Convert a column from its type in this read to the widest type that it ever had."""
     have = to_arrow_type(data.by_id[field_id].field_type)
-    found = (lambda a: a) if have == to_arrow_type(wanted) else leaf_conversion(have, wanted)
-    if found is None:
-        text = f"Column {field_id} is {have} in this read and {wanted} in equality delete file {delete.file_path}; they cannot be compared."
+    convert = (lambda a: a) if have == to_arrow_type(widest) else leaf_conversion(have, widest)
+    if convert is None:
+        text = f"Column {field_id} is {have} in this read and {widest} in equality delete file {delete.file_path}; they cannot be compared."
         raise CorruptData(text, file=delete.file_path, field_id=field_id)
-    return found
+    return convert
 
 
 def blocks(files: Sequence[DataFile]) -> Iterator[tuple[DataFile, ...]]:
@@ -208,11 +208,11 @@ class _KeySource:
         return KeySet.of([pa.concat_arrays(list(c)) for c in zip(*parts, strict=True)])
 
     def _decoded(self, delete: DataFile) -> list[pa.Array]:
-        def made() -> list[pa.Array]:
+        def decoded() -> list[pa.Array]:
             parts = list(self._batches(delete))
             return [pa.concat_arrays(list(c)) for c in zip(*parts, strict=True)] if parts else [pa.nulls(0) for _ in self.ids]
 
-        return self.cache.get_or_make(("keys", delete.file_path, self.ids), made, lambda found: sum(c.nbytes for c in found) + 500)
+        return self.cache.get_or_make(("keys", delete.file_path, self.ids), decoded, lambda keys: sum(c.nbytes for c in keys) + 500)
 
     def _batches(self, delete: DataFile) -> Iterator[list[pa.Array]]:
         for batch in keys_of(delete, self.ids, self.fields, self.storage, self.mapping):

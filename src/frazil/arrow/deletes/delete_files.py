@@ -55,19 +55,19 @@ class DeleteCache(ByteCache):
 
     def get_or_make(self, key: Hashable, make: Callable[[], T], size: Callable[[T], int]) -> T:
         """Return the value of a key, made by `make` where it is missing; threads that ask for the same key at once make it once."""
-        found: T | None = self.get(key)
-        if found is not None:
-            return found
+        value: T | None = self.get(key)
+        if value is not None:
+            return value
         with self._lock:
             making = self._making.setdefault(key, threading.Lock())
         with making:
-            found = self.get(key)
-            if found is None:
-                found = make()
-                self.put(key, found, size(found))
+            value = self.get(key)
+            if value is None:
+                value = make()
+                self.put(key, value, size(value))
         with self._lock:
             self._making.pop(key, None)
-        return found
+        return value
 
     def __reduce__(self) -> Any:
         return DeleteCache, (self.max_bytes,)
@@ -176,9 +176,9 @@ def position_batches(delete: DataFile, files: Sequence[DataFile], storage: Stora
                     yield file.file_path, found
 
 
-def _check_range(delete: DataFile, file: DataFile, found: Positions) -> None:
-    if len(found) and (int(found[0]) < 0 or int(found[-1]) >= file.record_count):
-        bad = int(found[0]) if int(found[0]) < 0 else int(found[-1])
+def _check_range(delete: DataFile, file: DataFile, positions: Positions) -> None:
+    if len(positions) and (int(positions[0]) < 0 or int(positions[-1]) >= file.record_count):
+        bad = int(positions[0]) if int(positions[0]) < 0 else int(positions[-1])
         raise CorruptData(
             f"Delete file {delete.file_path} deletes row {bad} of {file.file_path}, which has {file.record_count} rows.",
             file=delete.file_path, data_file=file.file_path,

@@ -85,14 +85,15 @@ def _mapped(path: Path) -> KeySet:
     with pa.OSFile(str(path)) as source:
         table = pa.ipc.open_stream(source).read_all().combine_chunks()
     path.unlink()
-    made = KeySet.of([c.chunk(0) for c in table.columns])
-    held = path.with_suffix(".arrow")
-    with pa.OSFile(str(held), "wb") as sink:
-        columns = pa.RecordBatch.from_arrays([*made.columns, pa.array(made.hashes)], names=[str(i) for i in range(len(made.columns) + 1)])
+    key_set = KeySet.of([c.chunk(0) for c in table.columns])
+    place = path.with_suffix(".arrow")
+    with pa.OSFile(str(place), "wb") as sink:
+        arrays = [*key_set.columns, pa.array(key_set.hashes)]
+        columns = pa.RecordBatch.from_arrays(arrays, names=[str(i) for i in range(len(arrays))])
         with pa.ipc.new_file(sink, columns.schema) as writer:
             writer.write_batch(columns)
-    np.save(path.with_suffix(".npy"), made.starts)
-    mapped = pa.ipc.open_file(pa.memory_map(str(held))).get_batch(0)
+    np.save(path.with_suffix(".npy"), key_set.starts)
+    mapped = pa.ipc.open_file(pa.memory_map(str(place))).get_batch(0)
     *keys, hashes = mapped.columns
     starts: npt.NDArray[np.int32] = np.load(path.with_suffix(".npy"), mmap_mode="r")
-    return KeySet(tuple(keys), hashes.to_numpy(), starts, made.shift)
+    return KeySet(tuple(keys), hashes.to_numpy(), starts, key_set.shift)

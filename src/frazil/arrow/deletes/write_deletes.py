@@ -197,11 +197,11 @@ def _write_keys(batches: Iterable[pa.RecordBatch], context: WriteContext, plain:
     write_held()
 
 
-def _projected(batch: pa.RecordBatch, fields: Sequence[NestedField], wanted: Sequence[NestedField]) -> pa.RecordBatch:
+def _projected(batch: pa.RecordBatch, fields: Sequence[NestedField], projection: Sequence[NestedField]) -> pa.RecordBatch:
     """Keep only the wanted columns, and of structs only the wanted members."""
     index_of = {f.field_id: i for i, f in enumerate(fields)}
-    columns = [_narrow(batch.column(index_of[w.field_id]), fields[index_of[w.field_id]], w) for w in wanted]
-    return pa.RecordBatch.from_arrays(columns, names=[w.name for w in wanted])
+    columns = [_narrow(batch.column(index_of[w.field_id]), fields[index_of[w.field_id]], w) for w in projection]
+    return pa.RecordBatch.from_arrays(columns, names=[w.name for w in projection])
 
 
 def _narrow(array: pa.Array, have: NestedField, want: NestedField) -> pa.Array:

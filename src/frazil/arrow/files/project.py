@@ -45,7 +45,7 @@ class Struct:
     """Build a struct. `members`: per wanted field its index in the file's (pruned) struct, or None, and its plan."""
 
     type: pa.DataType
-    members: tuple[tuple[int | None, Plan], ...]
+    members: tuple[tuple[int | None, ColumnPlan], ...]
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class List:
     """Build a list from the plan of its elements."""
 
     type: pa.DataType
-    element: Plan
+    element: ColumnPlan
 
 
 @dataclass(frozen=True)
@@ -61,11 +61,11 @@ class Map:
     """Build a map from the plans of its keys and values."""
 
     type: pa.DataType
-    key: Plan
-    value: Plan
+    key: ColumnPlan
+    value: ColumnPlan
 
 
-Plan = AsIs | Converted | ConstantColumn | Struct | List | Map
+ColumnPlan = AsIs | Converted | ConstantColumn | Struct | List | Map
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class ColumnsPlan:
     `columns`: as `Struct.members`. `fields` and `leaves`: the numbers of the top-level and leaf columns to read, both ascending.
     """
 
-    columns: tuple[tuple[int | None, Plan], ...]
+    columns: tuple[tuple[int | None, ColumnPlan], ...]
     fields: tuple[int, ...]
     leaves: tuple[int, ...]
 
@@ -101,15 +101,17 @@ def merge_plans(first: ColumnsPlan, second: ColumnsPlan, *, pruned: bool) -> Col
     return ColumnsPlan(columns, fields, tuple(sorted({*first.leaves, *second.leaves})))
 
 
-def plan_columns(wanted: tuple[NestedField, ...], file: FileSchema, constants: Mapping[int, Any], *, prune: bool, name: str) -> ColumnsPlan:
-    """Plan how to make the wanted columns from those of a file.
+def plan_columns(
+    projection: tuple[NestedField, ...], file: FileSchema, constants: Mapping[int, Any], *, prune: bool, name: str
+) -> ColumnsPlan:
+    """Plan how to make the columns of a projection from those of a file.
 
     `constants`: identity partition values by source field id, for columns that the file does not hold. `prune`: the reader can leave out
     leaves inside a column (Parquet). `name`: the file, for errors. Raises CorruptData when a column of the file has a type that cannot be
     read as the table's.
     """
     maker = _Planner(constants, file.by_name, prune, name)
-    members, fields, leaves = maker.struct(wanted, file.fields, needs_one=False)
+    members, fields, leaves = maker.struct(projection, file.fields, needs_one=False)
     return ColumnsPlan(members, tuple(fields), tuple(sorted(leaves)))
 
 
@@ -123,37 +125,37 @@ class _Planner:
     file: str
 
     def struct(
-        self, wanted: tuple[NestedField, ...], have: tuple[FileField, ...], *, needs_one: bool
-    ) -> tuple[tuple[tuple[int | None, Plan], ...], list[int], set[int]]:
+        self, projection: tuple[NestedField, ...], have: tuple[FileField, ...], *, needs_one: bool
+    ) -> tuple[tuple[tuple[int | None, ColumnPlan], ...], list[int], set[int]]:
         """Plan the members of a struct; returns their plans, the indexes in `have` of the fields to read, and their leaves."""
         by_id = {field.field_id: i for i, field in enumerate(have) if field.field_id is not None}
-        found: list[tuple[int | None, Plan]] = []
+        members: list[tuple[int | None, ColumnPlan]] = []
         leaves: set[int] = set()
-        for field in wanted:
+        for field in projection:
             index = by_id.get(field.field_id)
             if index is None or isinstance(field.field_type, UnknownType) or (self.by_name and field.field_id in self.constants):
-                found.append((None, self.missing(field)))
+                members.append((None, self.missing(field)))
                 continue
             plan, inside = self.column(field.field_type, have[index])
-            found.append((index, plan))
+            members.append((index, plan))
             leaves |= inside
-        fields = sorted({index for index, _ in found if index is not None})
+        fields = sorted({index for index, _ in members if index is not None})
         if needs_one and not fields and have:  # some member must be read to know where the struct is null: the one with the fewest leaves
             fields = [min(range(len(have)), key=lambda i: have[i].leaves[1] - have[i].leaves[0])]
             leaves.add(have[fields[0]].leaves[0])
         if not self.prune and needs_one:
-            return tuple(found), fields, leaves
+            return tuple(members), fields, leaves
         place = {index: i for i, index in enumerate(fields)}
-        return tuple((None if index is None else place[index], plan) for index, plan in found), fields, leaves
+        return tuple((None if index is None else place[index], plan) for index, plan in members), fields, leaves
 
-    def missing(self, field: NestedField) -> Plan:
+    def missing(self, field: NestedField) -> ColumnPlan:
         if field.field_id in self.constants:
             return ConstantColumn(field.field_type, self.constants[field.field_id])
         if field.initial_default is None and field.required:
             raise CorruptData(f"Column {field.name} (id {field.field_id}) is required, but {self.file} does not hold it.", file=self.file)
         return ConstantColumn(field.field_type, field.initial_default)
 
-    def column(self, type_: IcebergType, have: FileField) -> tuple[Plan, set[int]]:
+    def column(self, type_: IcebergType, have: FileField) -> tuple[ColumnPlan, set[int]]:
         everything = set(range(*have.leaves))
         match type_:
             case StructType():
@@ -181,7 +183,7 @@ class _Planner:
             self.refuse(type_, have)
         return (AsIs() if convert is as_is else Converted(convert)), everything
 
-    def map(self, type_: MapType, have: FileField) -> tuple[Plan, set[int]]:
+    def map(self, type_: MapType, have: FileField) -> tuple[ColumnPlan, set[int]]:
         key, key_leaves = self.column(type_.key_type, have.children[0])
         value, value_leaves = self.column(type_.value_type, have.children[1])
         want = to_arrow_type(type_)
@@ -201,7 +203,7 @@ def _same_type(have: pa.DataType, want: pa.DataType) -> bool:
     return bool(have.equals(want, check_metadata=False)) and str(have) == str(want)
 
 
-def build(plan: Plan, array: pa.Array | None, count: int) -> pa.Array:
+def build(plan: ColumnPlan, array: pa.Array | None, count: int) -> pa.Array:
     """Build one column of a batch of `count` rows."""
     match plan:
         case AsIs():
@@ -228,7 +230,7 @@ def build(plan: Plan, array: pa.Array | None, count: int) -> pa.Array:
             return pa.Array.from_buffers(type_, len(array), array.buffers()[:2], array.null_count, array.offset, [entries])
 
 
-def _list(array: Any, type_: pa.DataType, element: Plan) -> pa.Array:
+def _list(array: Any, type_: pa.DataType, element: ColumnPlan) -> pa.Array:
     if not pa.types.is_list(array.type):
         array = array.cast(pa.list_(array.type.value_field))
     values = build(element, array.values, len(array.values))

@@ -56,21 +56,21 @@ def _plain(data: bytes, kind: Any) -> bytes:
     """Decompress a stream of chunks. Three bytes before each hold twice its length, plus one where the chunk is not compressed."""
     if kind == _NONE:
         return data
-    found = b""
-    while data and len(found) < _MOST:
+    plain = b""
+    while data and len(plain) < _MOST:
         head = int.from_bytes(data[:3], "little")
         chunk, data = data[3 : 3 + (head >> 1)], data[3 + (head >> 1) :]
         if head & 1:
-            found += chunk
+            plain += chunk
         elif kind == _ZLIB:
-            found += inflate(chunk, -15, _MOST)
+            plain += inflate(chunk, -15, _MOST)
         elif kind == _ZSTD:
-            found += pa.CompressedInputStream(pa.BufferReader(chunk), "zstd").read(_MOST)
+            plain += pa.CompressedInputStream(pa.BufferReader(chunk), "zstd").read(_MOST)
         elif kind == _SNAPPY and (size := read_unsigned(chunk, 0)[0]) < _MOST:
-            found += pa.decompress(chunk, size, "snappy", asbytes=True)
+            plain += pa.decompress(chunk, size, "snappy", asbytes=True)
         else:
             return b""
-    return found
+    return plain
 
 
 def _precisions(footer: bytes) -> Iterator[int]:

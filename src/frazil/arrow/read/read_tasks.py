@@ -17,7 +17,7 @@ from frazil.arrow.deletes.apply_deletes import Flags, RowDeletes, deletes_of
 from frazil.arrow.deletes.delete_files import SOURCES
 from frazil.arrow.files.damage import reading
 from frazil.arrow.files.file_schema import FileField, FileSchema
-from frazil.arrow.files.project import ColumnsPlan, Plan, build, merge_plans, plan_columns
+from frazil.arrow.files.project import ColumnPlan, ColumnsPlan, build, merge_plans, plan_columns
 from frazil.arrow.files.source import FileReader, Piece
 from frazil.arrow.read.metadata_columns import LINEAGE_IDS, metadata_column
 from frazil.arrow.read.read_context import METADATA_IDS, ReadContext, ReadOptions, identity_values
@@ -31,7 +31,7 @@ from frazil.tasks.in_order import InOrder, default_workers
 __all__ = ["ReadContext", "ReadOptions", "read", "read_task"]
 LATER = 4  # the wanted columns are read after the filter's columns when both together have more than this many times the latter's bytes
 SPLIT_BYTES = 16 * 1024 * 1024  # files above it are read row group by row group, in parallel
-Plans = Sequence[tuple[int | None, Plan]]
+Plans = Sequence[tuple[int | None, ColumnPlan]]
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class OpenedFile:
     task: Any
     source: FileReader
     columns: ColumnsPlan
-    wanted: tuple[NestedField, ...]
+    fields: tuple[NestedField, ...]
     filter: Bound | None
     mask_fields: tuple[NestedField, ...]
     mask_columns: ColumnsPlan
@@ -131,8 +131,8 @@ def open_task(task: Any, context: ReadContext) -> OpenedFile:
         )  # fmt: skip
     constants = identity_values(task.spec, file.partition)
     row_filter = context.filter if context.apply_residual and task.residual is not None else None
-    wanted = tuple(f for f in context.projection.fields if f.field_id not in METADATA_IDS or f.field_id in LINEAGE_IDS)
-    columns = _plan(source, wanted, schema, constants, file.file_path)
+    fields = tuple(f for f in context.projection.fields if f.field_id not in METADATA_IDS or f.field_id in LINEAGE_IDS)
+    columns = _plan(source, fields, schema, constants, file.file_path)
     pieces = source.pieces(task.start, None if _whole(task) else task.length)
     deletes = _deletes(task, context) if pieces and task.delete_files else None
     mask_fields = context.mask_fields(row_filter, deletes.key_ids if deletes else set())
@@ -140,7 +140,7 @@ def open_task(task: Any, context: ReadContext) -> OpenedFile:
     if row_filter is not None:
         used = {k: v for k, v in constants.items() if schema.by_name or not _holds(schema.fields, k)}
         pieces = source.prune(pieces, schema.fields, row_filter, context.table_schema, used)
-    return OpenedFile(task, source, columns, wanted, row_filter, mask_fields, mask_columns, pieces, deletes)
+    return OpenedFile(task, source, columns, fields, row_filter, mask_fields, mask_columns, pieces, deletes)
 
 
 def _deletes(task: Any, context: ReadContext) -> RowDeletes:
@@ -167,8 +167,10 @@ def _holds(fields: Sequence[FileField], field_id: int) -> bool:
     return any(f.field_id == field_id or _holds(f.children, field_id) for f in fields)
 
 
-def _plan(source: FileReader, wanted: tuple[NestedField, ...], schema: FileSchema, constants: Mapping[int, Any], name: str) -> ColumnsPlan:
-    return plan_columns(wanted, schema, constants, prune=source.prunes_leaves, name=name)
+def _plan(
+    source: FileReader, projection: tuple[NestedField, ...], schema: FileSchema, constants: Mapping[int, Any], name: str
+) -> ColumnsPlan:
+    return plan_columns(projection, schema, constants, prune=source.prunes_leaves, name=name)
 
 
 def read_opened(
@@ -187,14 +189,14 @@ def read_opened(
 
 @dataclass(frozen=True)
 class Chosen:
-    """Hold which rows of a batch are kept (None: all) and which are deleted (None: none)."""
+    """Hold which rows of a batch a read returns (`mask`; None: all) and which are deleted (None: none)."""
 
-    kept: pa.BooleanArray | None
+    mask: pa.BooleanArray | None
     deleted: Flags | None
 
     @property
     def some(self) -> bool:
-        return self.kept is None or self.kept.true_count > 0
+        return self.mask is None or self.mask.true_count > 0
 
 
 def _tested(opened: OpenedFile, piece: Piece, context: ReadContext, threads: bool) -> Iterator[pa.RecordBatch]:
@@ -215,7 +217,7 @@ def _tested(opened: OpenedFile, piece: Piece, context: ReadContext, threads: boo
     masks, deleted = [pa.array([], pa.bool_())], [np.zeros(0, bool)]
     for raw, count, first in source.read(piece, first_columns, size, threads):
         chosen = _chosen(opened, context, first_columns.columns, raw, count, first)
-        masks.append(pa.repeat(True, count) if chosen.kept is None else chosen.kept)
+        masks.append(pa.repeat(True, count) if chosen.mask is None else chosen.mask)
         deleted.append(np.zeros(count, bool) if chosen.deleted is None else chosen.deleted)
     mask, gone = pa.concat_arrays(masks), np.concatenate(deleted)
     if not mask.true_count:
@@ -257,22 +259,22 @@ def chosen_batch(
     opened: OpenedFile, context: ReadContext, plans: Plans, raw: Sequence[pa.Array], count: int, first: int, chosen: Chosen
 ) -> pa.RecordBatch:
     """Build the batch that a read returns: the wanted columns of the kept rows, and their metadata columns."""
-    positions, kept = None, chosen.kept
-    if kept is not None:
-        raw, count = [a.filter(kept) for a in raw], kept.true_count
-    pairs = zip(opened.wanted, plans, strict=True)
-    made = {field.field_id: build(plan, None if index is None else raw[index], count) for field, (index, plan) in pairs}
+    positions, mask = None, chosen.mask
+    if mask is not None:
+        raw, count = [a.filter(mask) for a in raw], mask.true_count
+    pairs = zip(opened.fields, plans, strict=True)
+    read = {field.field_id: build(plan, None if index is None else raw[index], count) for field, (index, plan) in pairs}
     columns = []
     for field in context.projection.fields:
         if field.field_id not in METADATA_IDS:
-            columns.append(made[field.field_id])
+            columns.append(read[field.field_id])
             continue
         if positions is None:
-            positions = np.arange(first, first + count) if kept is None else first + np.flatnonzero(kept.to_numpy(zero_copy_only=False))
+            positions = np.arange(first, first + count) if mask is None else first + np.flatnonzero(mask.to_numpy(zero_copy_only=False))
         if field.field_id == DELETED_ID and chosen.deleted is not None:
             columns.append(pa.array(chosen.deleted[positions - first]))
             continue
-        columns.append(metadata_column(field, opened.task, positions, made.get(field.field_id)))
+        columns.append(metadata_column(field, opened.task, positions, read.get(field.field_id)))
     return batch_of(columns, context.arrow_schema, count)
 
 

@@ -39,12 +39,12 @@ from frazil.spec.types import (
     VariantType,
 )
 
-Cast = Callable[[pa.Array], pa.Array]
+CastFunction = Callable[[pa.Array], pa.Array]
 _ZONED = (TimestamptzType, TimestamptzNanoType)
 _LOCAL = (TimestampType, TimestampNanoType)
 
 
-def cast_for(have: pa.DataType, want: IcebergType) -> Cast | None:
+def cast_for(have: pa.DataType, want: IcebergType) -> CastFunction | None:
     """Find the function that casts a frame's column to the table's; None when the types rule it out. It checks the values when it runs."""
     target = to_arrow_type(want)
     if have == target and not isinstance(want, UUIDType):

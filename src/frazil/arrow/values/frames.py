@@ -16,7 +16,7 @@ from frazil.spec.schema import Schema
 from frazil.spec.types import IcebergType, IntegerType, LongType
 
 _EXACT = 2.0**53  # above this, pandas may have rounded whole numbers when it turned them into doubles
-Wanted = Callable[[str], IcebergType | None]
+TypeOf = Callable[[str], IcebergType | None]
 
 
 def as_arrow(frame: Any, like: Schema | None = None, *, rows: bool = True, case_sensitive: bool = True) -> pa.Table | pa.RecordBatchReader:
@@ -27,9 +27,9 @@ def as_arrow(frame: Any, like: Schema | None = None, *, rows: bool = True, case_
     do not form a column.
     """
 
-    def wanted(name: str) -> IcebergType | None:
-        found = None if like is None else field_named(like.fields, name, case_sensitive)
-        return None if found is None else found.field_type
+    def type_of(name: str) -> IcebergType | None:
+        field = None if like is None else field_named(like.fields, name, case_sensitive)
+        return None if field is None else field.field_type
 
     match frame:
         case pa.Table() | pa.RecordBatchReader():
@@ -38,21 +38,21 @@ def as_arrow(frame: Any, like: Schema | None = None, *, rows: bool = True, case_
             return pa.Table.from_batches([frame])
         case list() if all(isinstance(r, Mapping) for r in frame) and any(frame):
             names = dict.fromkeys(name for row in frame for name in row)  # a row may lack columns that others have
-            return pa.table({name_of(n): column_of(n, [row.get(n) for row in frame], wanted(n)) for n in names})
+            return pa.table({name_of(n): column_of(n, [row.get(n) for row in frame], type_of(n)) for n in names})
         case dict():
-            columns = {name_of(n): _column(n, values, wanted(n)) for n, values in frame.items()}
+            columns = {name_of(n): _column(n, values, type_of(n)) for n, values in frame.items()}
             lengths = {n: len(c) for n, c in columns.items()}
             if len(set(lengths.values())) > 1:
                 raise InvalidInput(f"The columns of the frame differ in length: {', '.join(f'{n}: {c}' for n, c in lengths.items())}.")
             return pa.table(columns)
     if _is_pandas(frame):
-        return _of_pandas(frame, wanted)
+        return _of_pandas(frame, type_of)
     if type(frame).__name__ == "LazyFrame" and type(frame).__module__.split(".")[0] == "polars":
         frame = (frame if rows else frame.limit(0)).collect()
     if hasattr(frame, "to_arrow") and type(frame).__module__.split(".")[0] == "polars":
-        found = frame.to_arrow()
-        if isinstance(found, pa.Table):
-            return found
+        table = frame.to_arrow()
+        if isinstance(table, pa.Table):
+            return table
     with contextlib.suppress(pa.ArrowInvalid, TypeError):  # a single column, as a pandas Series is, has the interface as well
         if hasattr(frame, "__arrow_c_stream__"):
             return pa.RecordBatchReader.from_stream(frame)
@@ -91,7 +91,7 @@ def _is_of_pandas(value: Any, name: str) -> bool:
     return any(c.__name__ == name and c.__module__.split(".")[0] == "pandas" for c in type(value).__mro__)
 
 
-def _of_pandas(frame: Any, wanted: Wanted) -> pa.Table:
+def _of_pandas(frame: Any, type_of: TypeOf) -> pa.Table:
     """Convert a pandas frame: its columns, then the named levels of its index, as pyarrow does; levels without a name are left out."""
     columns = [(str(name), frame.iloc[:, position]) for position, name in enumerate(frame.columns)]
     names = {name for name, _ in columns}
@@ -106,7 +106,7 @@ def _of_pandas(frame: Any, wanted: Wanted) -> pa.Table:
                 f"The pandas frame has a column and an index level named {str(name)!r} with different values.",
                 hint="Rename one of them, or leave the index out: frame.reset_index(drop=True).", column=str(name),
             )  # fmt: skip
-    arrays = [_of_series(name, values, wanted(name)) for name, values in columns]
+    arrays = [_of_series(name, values, type_of(name)) for name, values in columns]
     if not arrays:
         return pa.Table.from_batches([pa.RecordBatch.from_struct_array(pa.array([{}] * len(frame), pa.struct([])))])
     return pa.Table.from_arrays(arrays, names=[name for name, _ in columns])
@@ -145,11 +145,11 @@ def _objects(values: Any) -> list[Any]:
     return [None if gone else v for v, gone in zip(values.tolist(), missing, strict=True)]
 
 
-def _whole(found: Any) -> Any:
+def _whole(doubles: Any) -> Any:
     """Convert doubles to whole numbers where all of them are whole; otherwise return them as they are."""
-    largest = pc.max(pc.abs(found)).as_py()
+    largest = pc.max(pc.abs(doubles)).as_py()
     if largest is None:
-        return pa.nulls(len(found), pa.int64())
-    if not largest <= _EXACT or not pc.all(pc.equal(pc.trunc(found), found)).as_py():
-        return found
-    return pc.cast(found, pa.int64())
+        return pa.nulls(len(doubles), pa.int64())
+    if not largest <= _EXACT or not pc.all(pc.equal(pc.trunc(doubles), doubles)).as_py():
+        return doubles
+    return pc.cast(doubles, pa.int64())

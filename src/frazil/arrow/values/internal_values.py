@@ -40,7 +40,7 @@ def as_internal(values: pa.Array | pa.ChunkedArray, type_: IcebergType) -> pa.Ar
         raise InvalidInput(f"An Arrow column of type {values.type} cannot be read as {type_}: {e}") from e
 
 
-def _converted(values: pa.Array, type_: IcebergType, wanted: pa.DataType) -> pa.Array:
+def _converted(values: pa.Array, type_: IcebergType, storage_type: pa.DataType) -> pa.Array:
     if isinstance(type_, MOMENTS) and pa.types.is_timestamp(values.type):
         return _moments(values, 1 if isinstance(type_, NANOS) else 1000)
     if isinstance(type_, DateType) and pa.types.is_date32(values.type):
@@ -51,7 +51,7 @@ def _converted(values: pa.Array, type_: IcebergType, wanted: pa.DataType) -> pa.
         return (values if values.type == pa.time64("us") else values.cast(pa.time64("us"))).view(pa.int64())
     if isinstance(type_, UUIDType) and (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
         return uuid_from_text(values).cast(pa.binary())
-    return values.cast(wanted)
+    return values.cast(storage_type)
 
 
 def _moments(values: pa.Array, nanos: int) -> pa.Array:

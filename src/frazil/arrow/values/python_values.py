@@ -118,11 +118,13 @@ _KINDS: dict[type, tuple[type, ...]] = {
 }  # fmt: skip
 
 
-def _all(kinds: set[type], *wanted: type) -> bool:
+def _all(kinds: set[type], *classes: type) -> bool:
     """Tell whether all kinds are among those wanted. Unlike in Python, a bool is not a number and a datetime is not a date."""
     return all(
-        issubclass(k, wanted) and (bool in wanted or not issubclass(k, bool)) and (wanted != (dt.date,) or not issubclass(k, dt.datetime))
-        for k in kinds
+        issubclass(kind, classes)
+        and (bool in classes or not issubclass(kind, bool))
+        and (classes != (dt.date,) or not issubclass(kind, dt.datetime))
+        for kind in kinds
     )
 
 

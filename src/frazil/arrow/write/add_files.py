@@ -97,17 +97,17 @@ def _data_file(
         assert columns is not None  # `file_schema` always answers when it is given a mapping
         check_calendar(path, file)
         footer = file.metadata
-        found = footer_metrics(footer, schema, config, mapping=mapping)
+        metrics = footer_metrics(footer, schema, config, mapping=mapping)
         sources = {f.source_id for f in spec.fields}
         exact = (
             footer_metrics(footer, schema, MetricsConfig(dict.fromkeys(sources, FULL), config.default), mapping=mapping)
             if sources
-            else found
+            else metrics
         )
         partition = tuple(_partition_value(path, f, schema, columns, exact, file) for f in spec.fields)
     _check_columns(path, metadata, columns, {f.source_id for f, v in zip(spec.fields, partition, strict=True) if _is_identity(f)})
     _refuse_more(path, columns, schema, known, mapping)
-    return DataFile(file_path=path, file_format="parquet", partition=partition, file_size_in_bytes=size, spec_id=spec.spec_id, **found)
+    return DataFile(file_path=path, file_format="parquet", partition=partition, file_size_in_bytes=size, spec_id=spec.spec_id, **metrics)
 
 
 def _refuse_more(path: str, columns: FileSchema, schema: Schema, known: Set[int], mapping: NameMapping) -> None:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from frazil.arrow.write.metrics_config import Mode
+from frazil.arrow.write.metrics_config import MetricsMode
 from frazil.codec.single_value import to_bytes
 from frazil.spec.types import BinaryType, IcebergType, StringType
 
 _SURROGATES, _LAST = range(0xD800, 0xE000), 0x10FFFF
 
 
-def lower_bound(type_: IcebergType, value: Any, mode: Mode) -> bytes | None:
+def lower_bound(type_: IcebergType, value: Any, mode: MetricsMode) -> bytes | None:
     """Encode a lower bound: of a long value its first characters (bytes), which are not above it. None stays None."""
     if value is None or not mode.has_bounds:
         return None
     return to_bytes(type_, value[: mode.length] if _cuts(type_, mode) else value)
 
 
-def upper_bound(type_: IcebergType, value: Any, mode: Mode) -> bytes | None:
+def upper_bound(type_: IcebergType, value: Any, mode: MetricsMode) -> bytes | None:
     """Encode an upper bound: of a long value its first characters, the last that can be increased increased by one; None when none can."""
     if value is None or not mode.has_bounds:
         return None
@@ -27,7 +27,7 @@ def upper_bound(type_: IcebergType, value: Any, mode: Mode) -> bytes | None:
     return None if value is None else to_bytes(type_, value)
 
 
-def _cuts(type_: IcebergType, mode: Mode) -> bool:
+def _cuts(type_: IcebergType, mode: MetricsMode) -> bool:
     return mode.kind == "truncate" and isinstance(type_, StringType | BinaryType)
 
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from frazil.arrow.values.arrays import repeated
 from frazil.arrow.values.arrow_schema import check_names, from_arrow_schema, to_arrow_schema, to_arrow_type
-from frazil.arrow.values.casts import Cast, cast_for
+from frazil.arrow.values.casts import CastFunction, cast_for
 from frazil.arrow.values.frames import as_arrow
 from frazil.arrow.values.hidden import without_hidden
 from frazil.arrow.values.mismatch import CAST, Problem, advice, mismatch, no_such_column
@@ -123,17 +123,17 @@ class _Matcher:
     def __post_init__(self) -> None:
         self.problems: list[Problem] = []
 
-    def struct(self, wanted: Sequence[NestedField], have: Sequence[pa.Field], path: str) -> list[tuple[int | None, Make]]:
+    def struct(self, fields: Sequence[NestedField], have: Sequence[pa.Field], path: str) -> list[tuple[int | None, Make]]:
         """Find, per wanted field, its index among those of the frame (None: absent) and the function that makes it."""
         used: set[int] = set()
-        found: list[tuple[int | None, Make]] = []
-        for field in wanted:
+        makers: list[tuple[int | None, Make]] = []
+        for field in fields:
             index = self._find(field, have, path)
-            found.append((index, self._absent(field, path) if index is None else self.column(field, have[index], path)))
+            makers.append((index, self._absent(field, path) if index is None else self.column(field, have[index], path)))
             used |= {index} if index is not None else set()
-        names = [field.name for field in wanted]
+        names = [field.name for field in fields]
         self.problems += [no_such_column(path + h.name, str(h.type), names) for i, h in enumerate(have) if i not in used]
-        return found
+        return makers
 
     def _find(self, field: NestedField, have: Sequence[pa.Field], path: str) -> int | None:
         near = [i for i, h in enumerate(have) if h.name == field.name]
@@ -180,7 +180,7 @@ class _Matcher:
         return _leaf_maker(cast, name, field.field_type)
 
 
-def _leaf_maker(cast: Cast, name: str, want: IcebergType) -> Make:
+def _leaf_maker(cast: CastFunction, name: str, want: IcebergType) -> Make:
     is_text = isinstance(want, StringType)
 
     def made(array: Any, count: int) -> pa.Array:

@@ -77,9 +77,9 @@ def parquet_metrics(
     footer: Any, schema: Schema, config: MetricsConfig, nan_counts: Mapping[int, int] | None = None, mapping: NameMapping | None = None
 ) -> Metrics:
     """Collect the metrics of a Parquet footer, as `footer_metrics` does."""
-    found = Metrics(footer.num_rows)
+    metrics = Metrics(footer.num_rows)
     groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
-    found.split_offsets = tuple(sorted(first_byte(g) for g in groups if g.num_columns)) or None
+    metrics.split_offsets = tuple(sorted(first_byte(g) for g in groups if g.num_columns)) or None
     columns = file_schema(footer.schema.to_arrow_schema(), mapping)
     for column, repeated in _leaves(columns.fields if columns else (), schema, False):
         assert column.field_id is not None
@@ -88,50 +88,50 @@ def parquet_metrics(
         chunks = [g.column(column.leaves[0]) for g in groups]
         want = schema.by_id[column.field_id].field_type
         if not isinstance(want, VariantType):
-            found.sizes[column.field_id] = sum(c.total_compressed_size for c in chunks)
+            metrics.sizes[column.field_id] = sum(c.total_compressed_size for c in chunks)
         if not repeated:
-            _column(found, column, want, [chunk_statistics(c, column.type, want) for c in chunks], footer.created_by, config, nan_counts)
-    return found
+            _column(metrics, column, want, [chunk_statistics(c, column.type, want) for c in chunks], footer.created_by, config, nan_counts)
+    return metrics
 
 
 def _leaves(fields: Iterable[FileField], schema: Schema, repeated: bool) -> Iterator[tuple[FileField, bool]]:
     """List the leaf columns that the schema knows (a variant counts as one), and whether they are inside a list or map."""
     for column in fields:
-        known = schema.by_id.get(column.field_id) if column.field_id is not None else None
-        if column.children and not (known and isinstance(known.field_type, VariantType)):
+        field = schema.by_id.get(column.field_id) if column.field_id is not None else None
+        if column.children and not (field and isinstance(field.field_type, VariantType)):
             yield from _leaves(column.children, schema, repeated or not pa.types.is_struct(column.type))
-        elif known is not None and known.field_type.is_primitive:
+        elif field is not None and field.field_type.is_primitive:
             yield column, repeated
 
 
 def _column(
-    found: Metrics, column: FileField, want: IcebergType, chunks: Sequence[ChunkStatistics | None], writer: str | None,
+    metrics: Metrics, column: FileField, want: IcebergType, chunks: Sequence[ChunkStatistics | None], writer: str | None,
     config: MetricsConfig, nan_counts: Mapping[int, int] | None,
 ) -> None:  # fmt: skip
     """Add counts and bounds of one column over all row groups; if any chunk has no statistics, the column has no metrics."""
     field_id = column.field_id
     assert field_id is not None
-    known = [c for c in chunks if c is not None]
-    if len(known) != len(chunks):
+    statistics = [c for c in chunks if c is not None]
+    if len(statistics) != len(chunks):
         return
-    found.values[field_id] = values = sum(c.values for c in known)
-    if any(c.nulls is None for c in known):
+    metrics.values[field_id] = values = sum(c.values for c in statistics)
+    if any(c.nulls is None for c in statistics):
         return
-    found.nulls[field_id] = nulls = sum(c.nulls or 0 for c in known)
-    some = [c for c in known if c.values > (c.nulls or 0)]
+    metrics.nulls[field_id] = nulls = sum(c.nulls or 0 for c in statistics)
+    some = [c for c in statistics if c.values > (c.nulls or 0)]
     bounded = [c for c in some if c.lower is not None and c.upper is not None]
     if isinstance(want, FLOATS):
         if nan_counts is not None and field_id in nan_counts:
-            found.nans[field_id] = nan_counts[field_id]
+            metrics.nans[field_id] = nan_counts[field_id]
         elif values == nulls or (len(bounded) == len(some) and (writer or "").startswith("parquet-mr")):
-            found.nans[field_id] = 0
+            metrics.nans[field_id] = 0
     if isinstance(want, _NO_BOUNDS):
         bounded = []
     all_nan = isinstance(want, FLOATS) and (writer or "").startswith("parquet-cpp-arrow")  # which writes no bounds for a chunk of NaNs
     if bounded and (len(bounded) == len(some) or all_nan):
-        found.set_bounds(field_id, want, min(c.lower for c in bounded), max(c.upper for c in bounded), config)
+        metrics.set_bounds(field_id, want, min(c.lower for c in bounded), max(c.upper for c in bounded), config)
     elif some and not all_nan and not isinstance(want, _NO_BOUNDS) and config.mode(field_id).has_bounds:
-        found.unknown.append(column)
+        metrics.unknown.append(column)
 
 
 @dataclass
@@ -189,8 +189,8 @@ class BatchMetrics:
         gathered.nulls += column.null_count
         if isinstance(type_, FLOATS):
             is_nan = pc.is_nan(column)
-            if found := is_nan.true_count:
-                gathered.nans += found
+            if nans := is_nan.true_count:
+                gathered.nans += nans
                 column = column.filter(pc.invert(is_nan))
         if not self._only_nans and self._config.mode(field_id).has_bounds and not isinstance(type_, _NO_BOUNDS):
             _widen(gathered, type_, column)

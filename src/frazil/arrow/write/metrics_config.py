@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Mode:
+class MetricsMode:
     """Hold the metrics mode of a column. `kind`: none, counts, truncate or full. `length`: code points (bytes) of truncated bounds."""
 
     kind: str
@@ -36,16 +36,16 @@ class Mode:
         return self.kind in ("truncate", "full")
 
 
-NONE, COUNTS, FULL, TRUNCATE_16 = Mode("none"), Mode("counts"), Mode("full"), Mode("truncate", 16)
+NONE, COUNTS, FULL, TRUNCATE_16 = MetricsMode("none"), MetricsMode("counts"), MetricsMode("full"), MetricsMode("truncate", 16)
 
 
-def parse_mode(text: str, otherwise: Mode = TRUNCATE_16) -> Mode:
+def parse_mode(text: str, otherwise: MetricsMode = TRUNCATE_16) -> MetricsMode:
     """Parse a metrics mode; an invalid one counts as `otherwise`, as in Java, with a warning."""
     lowered = text.strip().lower()
     if lowered in ("none", "counts", "full"):
-        return Mode(lowered)
+        return MetricsMode(lowered)
     if (match := re.fullmatch(r"truncate\((\d+)\)", lowered)) and int(match[1]) > 0:
-        return Mode("truncate", int(match[1]))
+        return MetricsMode("truncate", int(match[1]))
     _log.warning("Ignoring metrics mode %r: it must be none, counts, truncate(n) or full.", text)
     return otherwise
 
@@ -54,17 +54,17 @@ def parse_mode(text: str, otherwise: Mode = TRUNCATE_16) -> Mode:
 class MetricsConfig:
     """Hold metrics modes by field id; all other columns have the `default`."""
 
-    modes: Mapping[int, Mode]
-    default: Mode = TRUNCATE_16
+    modes: Mapping[int, MetricsMode]
+    default: MetricsMode = TRUNCATE_16
 
-    def mode(self, field_id: int) -> Mode:
+    def mode(self, field_id: int) -> MetricsMode:
         return self.modes.get(field_id, self.default)
 
 
 def metrics_config(properties: Mapping[str, str], schema: Schema, order: SortOrder | None = None) -> MetricsConfig:
     """Derive the modes of columns as Java does: the default for columns up to the inferred limit, at least truncate(16) for columns of the
     sort order, then the modes that properties set per column."""
-    modes: dict[int, Mode] = {}
+    modes: dict[int, MetricsMode] = {}
     default = TRUNCATE_16
     if (given := METRICS_DEFAULT.text(properties)) is not None:
         default = parse_mode(given)
@@ -86,25 +86,25 @@ def _measured(schema: Schema) -> list[int]:
     return [i for i, f in schema.by_id.items() if not children(f.field_type)]
 
 
-def _first_ids(struct: StructType, limit: int, found: list[int]) -> list[int]:
+def _first_ids(struct: StructType, limit: int, ids: list[int]) -> list[int]:
     """List the first `limit` leaves: those directly in a struct before those in its nested fields."""
     for f in struct.fields:
-        if len(found) < limit and not children(f.field_type):
-            found.append(f.field_id)
+        if len(ids) < limit and not children(f.field_type):
+            ids.append(f.field_id)
     for f in struct.fields:
-        if len(found) < limit:
-            _inside(f, limit, found)
-    return found
+        if len(ids) < limit:
+            _inside(f, limit, ids)
+    return ids
 
 
-def _inside(field: NestedField, limit: int, found: list[int]) -> None:
+def _inside(field: NestedField, limit: int, ids: list[int]) -> None:
     match field.field_type:
         case StructType():
-            _first_ids(field.field_type, limit, found)
+            _first_ids(field.field_type, limit, ids)
         case ListType() | MapType():
             members = children(field.field_type)
-            found.extend(m.field_id for m in members if not children(m.field_type))
-            del found[limit:]
+            ids.extend(m.field_id for m in members if not children(m.field_type))
+            del ids[limit:]
             for m in members:
-                if len(found) < limit:
-                    _inside(m, limit, found)
+                if len(ids) < limit:
+                    _inside(m, limit, ids)

@@ -113,19 +113,20 @@ _VERBS: dict[str, tuple[tuple[Verb, ...], str]] = {  # an option that is not lis
 }
 
 
-def write_options(given: Mapping[str, Any], verb: Verb | None = None, session: Mapping[str, Any] = {}) -> WriteOptions:
+def write_options(given: Mapping[str, Any], verb: Verb | None = None, session_settings: Mapping[str, Any] = {}) -> WriteOptions:
     """Check options as a caller writes them (`target-file-size-bytes`, `target_file_size_bytes`, `mergeSchema`, `snapshot-property.k`).
 
-    `verb`: the operation that they are for. `session`: the settings of the session, over which the caller's options take precedence; those
-    that do not apply to the verb are ignored. Raises InvalidInput for an unknown option, an invalid value, or an option that has no effect
-    on the verb, Unsupported for an option of Java Iceberg that Frazil does not support.
+    `verb`: the operation that they are for. `session_settings`: the settings of the session, over which the caller's options take
+    precedence; those that do not apply to the verb are ignored. Raises InvalidInput for an unknown option, an invalid value, or an option
+    that has no effect on the verb, Unsupported for an option of Java Iceberg that Frazil does not support.
     """
-    found, properties = _checked(given, "Write option {!r}")
-    below, under = _checked(session, "The setting 'spark.sql.iceberg.{}'")
-    below = {k: v for k, v in below.items() if k not in found and (verb is None or verb in _verbs(k))}
-    options = WriteOptions(**below, **found, snapshot_properties={**under, **properties}, of_session=frozenset(below))
+    parsed, properties = _checked(given, "Write option {!r}")
+    from_session, session_properties = _checked(session_settings, "The setting 'spark.sql.iceberg.{}'")
+    from_session = {k: v for k, v in from_session.items() if k not in parsed and (verb is None or verb in _verbs(k))}
+    properties = {**session_properties, **properties}
+    options = WriteOptions(**from_session, **parsed, snapshot_properties=properties, of_session=frozenset(from_session))
     if verb is not None:
-        _check_verb(options, found, verb)
+        _check_verb(options, parsed, verb)
     return options
 
 
@@ -167,11 +168,11 @@ def _dashed(name: str) -> str:
     return name.replace("_", "-")
 
 
-def _checked(given: Mapping[str, Any], label: str) -> tuple[dict[str, Any], dict[str, str]]:
+def _checked(options: Mapping[str, Any], label: str) -> tuple[dict[str, Any], dict[str, str]]:
     """Parse options; returns them by their Python names, without those that are None, and the properties of the snapshot's summary."""
-    found: dict[str, Any] = {}
+    parsed: dict[str, Any] = {}
     properties: dict[str, str] = {}
-    for key, value in given.items():
+    for key, value in options.items():
         head, dot, rest = key.partition(".")
         name = head.lower().replace("-", "_")
         if name == "snapshot_property" and dot:
@@ -185,14 +186,14 @@ def _checked(given: Mapping[str, Any], label: str) -> tuple[dict[str, Any], dict
         if instead := _HABITS.get(name):
             raise InvalidInput(f"There is no argument or write option {key!r}.", hint=instead)
         if name not in _KINDS:
-            known = ", ".join(sorted(map(_dashed, _KINDS)))
-            raise InvalidInput(f"Unknown write option {key!r}.{_meant(name)}", hint=f"Known: {known}, snapshot-property.<name>.")
+            names = ", ".join(sorted(map(_dashed, _KINDS)))
+            raise InvalidInput(f"Unknown write option {key!r}.{_meant(name)}", hint=f"Known: {names}, snapshot-property.<name>.")
         if value is None:
             continue
         read = _value(label.format(_dashed(name)), name, value)
-        if found.setdefault(name, read) != read:
-            raise InvalidInput(f"{label.format(_dashed(name))} is given twice, as {found[name]!r} and as {read!r}.")
-    return found, properties
+        if parsed.setdefault(name, read) != read:
+            raise InvalidInput(f"{label.format(_dashed(name))} is given twice, as {parsed[name]!r} and as {read!r}.")
+    return parsed, properties
 
 
 def _meant(name: str) -> str:

@@ -59,23 +59,23 @@ def _leaf(type_: IcebergType) -> pa.DataType | None:
 
 
 def _attributes(field: NestedField) -> dict[bytes, bytes]:
-    found = {b"iceberg.id": str(field.field_id).encode(), b"iceberg.required": b"true" if field.required else b"false"}
+    attributes = {b"iceberg.id": str(field.field_id).encode(), b"iceberg.required": b"true" if field.required else b"false"}
     match field.field_type:
         case LongType():
-            found[b"iceberg.long-type"] = b"LONG"
+            attributes[b"iceberg.long-type"] = b"LONG"
         case TimeType():
-            found[b"iceberg.long-type"] = b"TIME"
+            attributes[b"iceberg.long-type"] = b"TIME"
         case TimestampType() | TimestamptzType():
-            found[b"iceberg.timestamp-unit"] = b"MICROS"
+            attributes[b"iceberg.timestamp-unit"] = b"MICROS"
         case TimestampNanoType() | TimestamptzNanoType():
-            found[b"iceberg.timestamp-unit"] = b"NANOS"
+            attributes[b"iceberg.timestamp-unit"] = b"NANOS"
         case UUIDType():
-            found[b"iceberg.binary-type"] = b"UUID"
+            attributes[b"iceberg.binary-type"] = b"UUID"
         case FixedType(length=n):
-            found |= {b"iceberg.binary-type": b"FIXED", b"iceberg.length": str(n).encode()}
+            attributes |= {b"iceberg.binary-type": b"FIXED", b"iceberg.length": str(n).encode()}
         case BinaryType():
-            found[b"iceberg.binary-type"] = b"BINARY"
-    return found
+            attributes[b"iceberg.binary-type"] = b"BINARY"
+    return attributes
 
 
 def orc_settings(
@@ -89,27 +89,27 @@ def orc_settings(
     name = (codec or ORC_CODEC.of(properties)).lower()
     if name not in _CODECS:
         raise Unsupported(f"Cannot write ORC with compression codec {name!r}.", hint=f"Known: {', '.join(_CODECS)}.")
-    found: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "compression": "uncompressed" if name == "none" else name,
         "compression_strategy": strategy.lower() if strategy else ORC_STRATEGY.of(properties),
     }
-    found["stripe_size"] = ORC_STRIPE_SIZE.of(properties)
-    found["bloom_filter_fpp"] = ORC_BLOOM_FILTER_FPP.of(properties)
+    settings["stripe_size"] = ORC_STRIPE_SIZE.of(properties)
+    settings["bloom_filter_fpp"] = ORC_BLOOM_FILTER_FPP.of(properties)
     if schema is not None and (text := ORC_BLOOM_FILTER_COLUMNS.of(properties)):
         columns, names = orc_columns(schema), [c.strip() for c in text.split(",") if c.strip()]
         if unknown := [n for n in names if n not in columns]:
             text = f"{ORC_BLOOM_FILTER_COLUMNS.name} names columns that the table does not have: {', '.join(unknown)}."
             raise InvalidInput(text, column=unknown[0])
-        found["bloom_filter_columns"] = [columns[n] for n in names]
-    return found
+        settings["bloom_filter_columns"] = [columns[n] for n in names]
+    return settings
 
 
 def orc_columns(schema: pa.Schema) -> dict[str, int]:
     """Map the full names of columns to ORC's column ids, which count types from the root, each before those inside it."""
-    found: dict[str, int] = {}
+    column_ids: dict[str, int] = {}
 
     def number(name: str, type_: pa.DataType) -> None:
-        found[name] = len(found) + 1
+        column_ids[name] = len(column_ids) + 1
         if pa.types.is_map(type_):
             number(f"{name}.key", type_.key_type)
             number(f"{name}.value", type_.item_type)
@@ -121,7 +121,7 @@ def orc_columns(schema: pa.Schema) -> dict[str, int]:
 
     for f in schema:
         number(f.name, f.type)
-    return found
+    return column_ids
 
 
 def check_moments(type_: IcebergType, array: Any, name: str) -> None:

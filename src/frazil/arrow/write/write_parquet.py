@@ -113,10 +113,10 @@ class ParquetSettings:
             self.arguments[argument] = [path for name, path in leaves.items() if name not in off]
 
     def _blooms(self) -> dict[str, Any]:
-        leaves, found = leaf_paths(self._schema), {}
+        leaves, filters = leaf_paths(self._schema), {}
         rates, counts = PARQUET_BLOOM_FILTER_FPP.of(self._properties), PARQUET_BLOOM_FILTER_NDV.of(self._properties)
-        for column, wanted in PARQUET_BLOOM_FILTER.of(self._properties).items():
-            if not wanted or column not in leaves:
+        for column, enabled in PARQUET_BLOOM_FILTER.of(self._properties).items():
+            if not enabled or column not in leaves:
                 continue
             if isinstance(self._schema.find_field(column).field_type, BooleanType):
                 text = f"{PARQUET_BLOOM_FILTER.prefix}{column} cannot be set: Parquet has no bloom filters for booleans."
@@ -125,13 +125,13 @@ class ParquetSettings:
             # A filter takes its whole size in memory. Without a number of values, or with too large a one, the maximum size bounds it, as
             # in Java.
             most = max(1, int(PARQUET_BLOOM_FILTER_MAX.of(self._properties) * 8 * -math.log(1 - rate ** (1 / 8)) / 8))
-            found[leaves[column]] = {"fpp": rate, "ndv": min(counts.get(column, most), most)}
-        return found
+            filters[leaves[column]] = {"fpp": rate, "ndv": min(counts.get(column, most), most)}
+        return filters
 
 
 def leaf_paths(schema: Schema) -> dict[str, str]:
     """Map the full names of leaf columns to their paths in a Parquet file."""
-    found = {}
+    paths = {}
     for field_id, f in schema.by_id.items():
         if children(f.field_type):
             continue
@@ -143,8 +143,8 @@ def leaf_paths(schema: Schema) -> dict[str, str]:
             steps.append(schema.by_id[child].name)
         name = schema.find_column_name(field_id)
         assert name is not None
-        found[name] = ".".join(steps)
-    return found
+        paths[name] = ".".join(steps)
+    return paths
 
 
 class ParquetFileWriter:

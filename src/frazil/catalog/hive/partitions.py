@@ -12,6 +12,7 @@ from frazil.catalog.hive.client import HiveClient, MetastoreError
 from frazil.catalog.hive.settings import settings
 from frazil.catalog.hive.structs import ClientCapabilities, GetTableRequest, HivePartition, HiveTable
 from frazil.catalog.hive.table_object import is_iceberg
+from frazil.catalog.names import full_name, identifier_parts
 from frazil.errors import InvalidInput, NoSuchTableError
 
 _CHANGED = "transient_lastDdlTime"  # seconds; Hive's own parameter of tables and partitions
@@ -23,28 +24,30 @@ def partitioned_table(uri: str, name: str) -> Iterator[PartitionedTable]:
 
     Raises NoSuchTableError, InvalidInput for a table that is not Hive's own, StorageError.
     """
-    database, _, table = name.rpartition(".")
+    parts = identifier_parts(name)
+    if len(parts) != 2:
+        raise InvalidInput(f"{name!r} is no name of a Hive table.", hint="Name it as in database.table, without a catalog.", table=name)
     client = HiveClient(settings({"uri": uri}))
     try:
-        yield PartitionedTable(client, _hive_table(client, database, table))
+        yield PartitionedTable(client, _hive_table(client, *parts))
     finally:
         client.close()
 
 
 def _hive_table(client: HiveClient, database: str, name: str) -> HiveTable:
-    full_name = f"{database}.{name}"
+    whole = full_name((database, name))
     try:
         table: HiveTable | None = client.ask(calls.GET_TABLE, GetTableRequest(database, name, ClientCapabilities([]))).table
     except MetastoreError as error:
         if error.kind != "NoSuchObjectException":
             raise
-        text = f"The metastore has no table {full_name}."
+        text = f"The metastore has no table {whole}."
         raise NoSuchTableError(
-            text, hint="Create it in Hive or Spark, over the folder and with its partition columns.", table=full_name
+            text, hint="Create it in Hive or Spark, over the folder and with its partition columns.", table=whole
         ) from error
     if table is None or table.sd is None or is_iceberg(table) or "VIEW" in (table.tableType or ""):
-        text = f"{full_name} is no table of Hive's own over plain files: the metastore keeps no partitions for it."
-        raise InvalidInput(text, table=full_name)
+        text = f"{whole} is no table of Hive's own over plain files: the metastore keeps no partitions for it."
+        raise InvalidInput(text, table=whole)
     return table
 
 
@@ -53,7 +56,7 @@ class PartitionedTable:
 
     def __init__(self, client: HiveClient, table: HiveTable):
         self._client, self._table = client, table
-        self.name = f"{table.dbName}.{table.tableName}"
+        self.name = full_name((table.dbName or "", table.tableName or ""))
 
     @property
     def keys(self) -> tuple[str, ...]:

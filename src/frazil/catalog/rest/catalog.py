@@ -62,7 +62,7 @@ _METRICS = "POST namespaces/{}/tables/{}/metrics"
 _STAMPS = {"created-at", *STORED_IN_NEW_TABLES}  # what Java's server adds to a staged table's properties without being configured so
 
 
-class _Loaded(msgspec.Struct, rename="kebab"):
+class _LoadTableResult(msgspec.Struct, rename="kebab"):
     metadata: msgspec.Raw
     metadata_location: str | None = None
     config: dict[str, str] | None = None
@@ -190,7 +190,7 @@ class RestCatalog(RestViews):
         return NoSuchTableError(f"Table does not exist: {name} ({answer.error}).", table=name)
 
     def _loaded(self, identifier: Identifier, answer: Answer, *, staged: bool = False) -> LoadedTable:
-        body = decoded(answer, _Loaded, "table")
+        body = decoded(answer, _LoadTableResult, "table")
         location, name = body.metadata_location, f"{self.name}.{full_name(identifier)}"
         if not staged and not location:
             text = f"The catalog's server answers {answer.request_line} without the metadata location of table {name}."
@@ -239,7 +239,7 @@ class RestCatalog(RestViews):
         answer = self.client.request("GET", self.routes.table(identifier), query={"snapshots": "refs"})
         if answer.error is not None:
             return None
-        return self._signing_endpoint(identifier, decoded(answer, _Loaded, "table").config or {})
+        return self._signing_endpoint(identifier, decoded(answer, _LoadTableResult, "table").config or {})
 
     def credentials(self, identifier: Identifier, location: str, plan_id: str | None = None) -> Credentials:
         """Ask for new credentials for a table's files, or for those of a plan."""
@@ -249,7 +249,7 @@ class RestCatalog(RestViews):
             query = {"planId": plan_id} if plan_id else None
             answer = self._table_answer(self.client.request("GET", f"{path}/credentials", query=query), key)
             return vended(location, {}, decoded(answer, _Vended, "credentials").storage_credentials)
-        body = decoded(self._table_answer(self.client.request("GET", path, query={"snapshots": "refs"}), key), _Loaded, "table")
+        body = decoded(self._table_answer(self.client.request("GET", path, query={"snapshots": "refs"}), key), _LoadTableResult, "table")
         return vended(location, body.config or {}, body.storage_credentials or [])
 
     def table_exists(self, identifier: Identifier) -> bool:

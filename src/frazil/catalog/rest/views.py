@@ -24,7 +24,7 @@ from frazil.storage import absolute
 _VIEW = "namespaces/{}/views/{}"
 
 
-class _Loaded(msgspec.Struct, rename="kebab"):
+class _LoadViewResult(msgspec.Struct, rename="kebab"):
     metadata: msgspec.Raw
     metadata_location: str
 
@@ -46,7 +46,7 @@ class RestViews(RestNamespaces):
         return self._checked(answer, f"View {name}", view=name)
 
     def _loaded_view(self, identifier: Identifier, answer: Answer) -> LoadedView:
-        body = decoded(answer, _Loaded, "view")
+        body = decoded(answer, _LoadViewResult, "view")
         return LoadedView(tuple(identifier), body.metadata_location, decode_view(bytes(body.metadata), file=body.metadata_location))
 
     def load_view(self, identifier: Identifier) -> LoadedView:

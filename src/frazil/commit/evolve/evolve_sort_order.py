@@ -48,13 +48,13 @@ class UpdateSortOrder:
         return SortOrder(*self._fields) if self._fields else UNSORTED_SORT_ORDER
 
     def updates(self, metadata: TableMetadata) -> Sequence[Update]:
-        wanted = tuple(self._fields)
-        if wanted == metadata.sort_order().fields:
+        fields = tuple(self._fields)
+        if fields == metadata.sort_order().fields:
             return ()
         for order in metadata.sort_orders:
-            if order.fields == wanted:
+            if order.fields == fields:
                 return (SetDefaultSortOrder(order.order_id),)
-        if not wanted:
+        if not fields:
             return (AddSortOrder(UNSORTED_SORT_ORDER), SetDefaultSortOrder(0))
         next_id = max(1, max((o.order_id for o in metadata.sort_orders), default=0) + 1)
-        return (AddSortOrder(SortOrder(*wanted, order_id=next_id)), SetDefaultSortOrder())
+        return (AddSortOrder(SortOrder(*fields, order_id=next_id)), SetDefaultSortOrder())

@@ -12,11 +12,11 @@ from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import MAIN_BRANCH, SnapshotRef
 from frazil.spec.updates import RemoveSnapshotRef, SetSnapshotRef, Update
 
-Change = Callable[[TableMetadata], Sequence[Update]]
+RefUpdates = Callable[[TableMetadata], Sequence[Update]]
 
 
 
-def create_ref(snapshot_id: int | None, name: str, kind: str, replace_existing: bool = False, **retention: Any) -> Change:
+def create_ref(snapshot_id: int | None, name: str, kind: str, replace_existing: bool = False, **retention: Any) -> RefUpdates:
     """Create a branch or tag at a snapshot (None: the current one). Raises ValidationError when the table has no snapshot."""
 
     def change(metadata: TableMetadata) -> Sequence[Update]:
@@ -36,7 +36,7 @@ def create_ref(snapshot_id: int | None, name: str, kind: str, replace_existing: 
     return change
 
 
-def remove_ref(name: str, kind: str) -> Change:
+def remove_ref(name: str, kind: str) -> RefUpdates:
     def change(metadata: TableMetadata) -> Sequence[Update]:
         if name == MAIN_BRANCH:
             raise ValidationError("Cannot remove main branch", table=metadata.location)
@@ -48,7 +48,7 @@ def remove_ref(name: str, kind: str) -> Change:
     return change
 
 
-def rename_branch(name: str, new_name: str) -> Change:
+def rename_branch(name: str, new_name: str) -> RefUpdates:
     def change(metadata: TableMetadata) -> Sequence[Update]:
         if name == MAIN_BRANCH:
             raise ValidationError("Cannot rename main branch", table=metadata.location)
@@ -60,7 +60,7 @@ def rename_branch(name: str, new_name: str) -> Change:
     return change
 
 
-def replace_ref(name: str, snapshot_id: int, kind: str) -> Change:
+def replace_ref(name: str, snapshot_id: int, kind: str) -> RefUpdates:
     def change(metadata: TableMetadata) -> Sequence[Update]:
         found = _existing(metadata, name)
         if found.type != kind:
@@ -71,7 +71,7 @@ def replace_ref(name: str, snapshot_id: int, kind: str) -> Change:
     return change
 
 
-def set_retention(name: str, **retention: Any) -> Change:
+def set_retention(name: str, **retention: Any) -> RefUpdates:
     """Set the retention of a ref: min_snapshots_to_keep and max_snapshot_age_ms (branches only), max_ref_age_ms (branches and tags)."""
 
     def change(metadata: TableMetadata) -> Sequence[Update]:
@@ -83,7 +83,7 @@ def set_retention(name: str, **retention: Any) -> Change:
     return change
 
 
-def set_current(snapshot_id: int | None = None, ref_name: str | None = None) -> Change:
+def set_current(snapshot_id: int | None = None, ref_name: str | None = None) -> RefUpdates:
     def change(metadata: TableMetadata) -> Sequence[Update]:
         if (snapshot_id is None) == (ref_name is None):
             raise ValidationError("Give either snapshot_id or ref_name", table=metadata.location)
@@ -93,7 +93,7 @@ def set_current(snapshot_id: int | None = None, ref_name: str | None = None) -> 
     return change
 
 
-def rollback_to(snapshot_id: int) -> Change:
+def rollback_to(snapshot_id: int) -> RefUpdates:
     def change(metadata: TableMetadata) -> Sequence[Update]:
         metadata.snapshot_by_id(snapshot_id)
         if not metadata.is_ancestor(snapshot_id, metadata.current_snapshot()):
@@ -106,7 +106,7 @@ def rollback_to(snapshot_id: int) -> Change:
     return change
 
 
-def rollback_to_timestamp(timestamp_ms: int) -> Change:
+def rollback_to_timestamp(timestamp_ms: int) -> RefUpdates:
     """Roll back to the newest ancestor of the current snapshot that is older than the time."""
 
     def change(metadata: TableMetadata) -> Sequence[Update]:
@@ -118,7 +118,7 @@ def rollback_to_timestamp(timestamp_ms: int) -> Change:
     return change
 
 
-def fast_forward(branch: str, to: str) -> Change:
+def fast_forward(branch: str, to: str) -> RefUpdates:
     """Move `branch` to the head of `to`, of which it must be an ancestor; a missing branch is created."""
 
     def change(metadata: TableMetadata) -> Sequence[Update]:
@@ -158,14 +158,14 @@ class RefChanges:
     """Change refs in one commit: `with t.manage_snapshots() as ms: ms.create_tag(id, "v1").create_branch(id, "audit")`."""
 
     def __init__(self) -> None:
-        self._changes: list[Change] = []
+        self._changes: list[RefUpdates] = []
 
-    def _do(self, change: Change) -> RefChanges:
+    def _do(self, change: RefUpdates) -> RefChanges:
         self._changes.append(change)
         return self
 
     @property
-    def changes(self) -> Sequence[Change]:
+    def changes(self) -> Sequence[RefUpdates]:
         return tuple(self._changes)
 
     def create_tag(self, snapshot_id: int | None, tag_name: str, max_ref_age_ms: int | None = None) -> RefChanges:

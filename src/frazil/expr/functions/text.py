@@ -17,21 +17,21 @@ Types = Sequence[IcebergType]
 _BYTES = (BinaryType, FixedType)
 
 
-def _takes(*wanted: IcebergType, result: IcebergType, optional: int = 0) -> Bind:
+def _takes(*parameters: IcebergType, result: IcebergType, optional: int = 0) -> Bind:
     def bind(types: tuple[IcebergType, ...]) -> Signature | str:
-        if not len(wanted) - optional <= len(types) <= len(wanted):
-            return f"takes {', '.join(map(str, wanted))}."
-        if not all(_implicit(t, w) for t, w in zip(types, wanted, strict=False)):
-            return f"takes {', '.join(map(str, wanted))}."
-        return Signature(tuple(wanted[: len(types)]), result)
+        if not len(parameters) - optional <= len(types) <= len(parameters):
+            return f"takes {', '.join(map(str, parameters))}."
+        if not all(_implicit(t, w) for t, w in zip(types, parameters, strict=False)):
+            return f"takes {', '.join(map(str, parameters))}."
+        return Signature(tuple(parameters[: len(types)]), result)
 
     return bind
 
 
-def _implicit(type_: IcebergType, wanted: IcebergType) -> bool:
-    if isinstance(wanted, StringType):
-        return castable(type_, wanted) and not isinstance(type_, _BYTES)
-    return isinstance(type_, type(wanted) | UnknownType | StringType)
+def _implicit(type_: IcebergType, parameter: IcebergType) -> bool:
+    if isinstance(parameter, StringType):
+        return castable(type_, parameter) and not isinstance(type_, _BYTES)
+    return isinstance(type_, type(parameter) | UnknownType | StringType)
 
 
 def _text_or_bytes(result: IcebergType) -> Bind:

@@ -44,30 +44,30 @@ def outcomes(bound: Bound, ranges: Callable[[int], Sequence[Range]], rows: int) 
     return _walk(bound, ranges, rows)
 
 
-def may_match(found: Outcomes) -> npt.NDArray[np.bool_]:
+def may_match(outcomes: Outcomes) -> npt.NDArray[np.bool_]:
     """Mark the files that may hold matching rows."""
-    return np.not_equal(np.bitwise_and(found, TRUE), 0)
+    return np.not_equal(np.bitwise_and(outcomes, TRUE), 0)
 
 
-def all_match(found: Outcomes) -> npt.NDArray[np.bool_]:
+def all_match(outcomes: Outcomes) -> npt.NDArray[np.bool_]:
     """Mark the files of which all rows match."""
-    return np.equal(found, TRUE)
+    return np.equal(outcomes, TRUE)
 
 
 def _walk(bound: Bound, ranges: Ranges, rows: int) -> Outcomes:
     match bound:
         case BoundAnd(parts=parts):
-            found = _walk(parts[0], ranges, rows)
+            outcomes = _walk(parts[0], ranges, rows)
             for part in parts[1:]:
-                if not (found & (TRUE | NULL)).any():
+                if not (outcomes & (TRUE | NULL)).any():
                     break
-                found = _AND[found, _walk(part, ranges, rows)]
-            return found
+                outcomes = _AND[outcomes, _walk(part, ranges, rows)]
+            return outcomes
         case BoundOr(parts=parts):
-            found = _walk(parts[0], ranges, rows)
+            outcomes = _walk(parts[0], ranges, rows)
             for part in parts[1:]:
-                found = _OR[found, _walk(part, ranges, rows)]
-            return found
+                outcomes = _OR[outcomes, _walk(part, ranges, rows)]
+            return outcomes
         case BoundNot(child=child):
             return _NOT[_walk(child, ranges, rows)]
         case Constant(value=value):

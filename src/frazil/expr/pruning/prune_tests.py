@@ -25,11 +25,11 @@ from frazil.spec.types import (
     UUIDType,
 )
 
-Answer = tuple[Flag, Flag, Flag]
+Truths = tuple[Flag, Flag, Flag]
 _FEW = 12  # below this many values of IN, one pass per value is faster than ranking
 
 
-def compare(op: str, a: Range, b: Range) -> Answer:
+def compare(op: str, a: Range, b: Range) -> Truths:
     """Test `a op b` by bounds; NaN is above every value and equal to itself."""
     match op:
         case "lt":
@@ -47,7 +47,7 @@ def compare(op: str, a: Range, b: Range) -> Answer:
     return true, false, _any((a.nulls,), (b.nulls,))
 
 
-def _equal(op: str, a: Range, b: Range) -> Answer:
+def _equal(op: str, a: Range, b: Range) -> Truths:
     touching = _all(_at_most(a.lower, b.upper), _at_most(b.lower, a.upper))
     true = _any((a.values, b.values, touching), (a.nans, b.nans))
     false = _any((a.values, b.values, _not(_one_value(a, b))), (a.values, b.nans), (a.nans, b.values))
@@ -62,7 +62,7 @@ def _one_value(a: Range, b: Range) -> Flag:
     return _all(_same(a.lower, a.upper), _same(b.lower, b.upper), _same(a.lower, b.lower))
 
 
-def member(a: Range, values: tuple[Any, ...], has_null: bool, type_: IcebergType, direct: bool) -> Answer:
+def member(a: Range, values: tuple[Any, ...], has_null: bool, type_: IcebergType, direct: bool) -> Truths:
     """Test `a IN (values)`; `direct`: a is the column itself, so its buckets may exclude values."""
     has_nan = any(isinstance(v, float) and v != v for v in values)
     plain = tuple(v for v in values if v == v)
@@ -105,7 +105,7 @@ def _ranked(lower: Any, upper: Any, values: pa.Array, type_: IcebergType) -> tup
     return ranks[:n], ranks[n : 2 * n], np.sort(ranks[2 * n :])
 
 
-def prefixed(a: Range, prefix: str | bytes, type_: IcebergType) -> Answer:
+def prefixed(a: Range, prefix: str | bytes, type_: IcebergType) -> Truths:
     """Test `startswith(a, prefix)`: strings from `prefix` up to the least string above all that begin with it."""
     if not prefix or not isinstance(type_, StringType | BinaryType | FixedType):
         return a.values, a.values if prefix else False, a.nulls

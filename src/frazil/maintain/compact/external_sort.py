@@ -31,7 +31,7 @@ def sorted_batches(batches: Iterable[pa.RecordBatch], sorting: Sorting, memory: 
     held: list[pa.RecordBatch] = []
     size = 0
     with ExitStack() as stack:
-        runs: list[_Run] = []
+        runs: list[_SortedRun] = []
         folder: Path | None = None
         for batch in batches:
             held.append(batch)
@@ -65,7 +65,7 @@ def _in_memory(held: list[pa.RecordBatch], sorting: Sorting, workers: int) -> It
 
 
 @dataclass(frozen=True, eq=False)
-class _Run:
+class _SortedRun:
     """Hold sorted rows on disk, in batches of `block` rows. `keys`: memory-mapped, so that single rows of it can be looked up."""
 
     rows: Path
@@ -90,7 +90,7 @@ class _Run:
                 yield batch.slice(low, high - low)
 
 
-def _spilled(held: list[pa.RecordBatch], size: int, sorting: Sorting, path: Path) -> _Run:
+def _spilled(held: list[pa.RecordBatch], size: int, sorting: Sorting, path: Path) -> _SortedRun:
     rows = pa.concat_batches(held)
     held.clear()
     keys = sorting.keys(rows)
@@ -104,10 +104,10 @@ def _spilled(held: list[pa.RecordBatch], size: int, sorting: Sorting, path: Path
     mapped = pa.RecordBatch.from_pydict({n: c.take(order) for n, c in keys.columns.items()})
     with pa.OSFile(str(beside), "wb") as sink, pa.ipc.new_file(sink, mapped.schema) as writer:
         writer.write_batch(mapped)
-    return _Run(path, block, pa.ipc.open_file(pa.memory_map(str(beside))).read_all(), keys.directions, size)
+    return _SortedRun(path, block, pa.ipc.open_file(pa.memory_map(str(beside))).read_all(), keys.directions, size)
 
 
-def _merged(runs: Sequence[_Run], sorting: Sorting, memory: int, workers: int) -> Iterator[pa.RecordBatch]:
+def _merged(runs: Sequence[_SortedRun], sorting: Sorting, memory: int, workers: int) -> Iterator[pa.RecordBatch]:
     cuts = [_cuts(run, _splitters(runs, memory)) for run in runs]
     for n in range(len(cuts[0]) - 1):
         pieces = (run.read(c[n], c[n + 1]) for run, c in zip(runs, cuts, strict=True) if c[n] < c[n + 1])
@@ -118,7 +118,7 @@ def _merged(runs: Sequence[_Run], sorting: Sorting, memory: int, workers: int) -
             yield from _in_memory([b for piece in pieces for b in piece], sorting, workers)
 
 
-def _splitters(runs: Sequence[_Run], memory: int) -> list[tuple[Any, ...]]:
+def _splitters(runs: Sequence[_SortedRun], memory: int) -> list[tuple[Any, ...]]:
     """Choose keys, ascending, between which about half as many rows lie as memory holds."""
     count = max(2, -(-2 * sum(r.bytes for r in runs) // max(1, memory)))
     step = max(1, sum(len(r) for r in runs) // (count * _SAMPLES))
@@ -127,7 +127,7 @@ def _splitters(runs: Sequence[_Run], memory: int) -> list[tuple[Any, ...]]:
     return [sample[index] for index in range(len(sample) // count, len(sample), max(1, len(sample) // count))]
 
 
-def _cuts(run: _Run, splitters: Sequence[tuple[Any, ...]]) -> list[int]:
+def _cuts(run: _SortedRun, splitters: Sequence[tuple[Any, ...]]) -> list[int]:
     """Find where each splitter stands in a run: before the first row that is not less, and behind the last one that is equal."""
     found = [0]
     for splitter in splitters:
@@ -136,7 +136,7 @@ def _cuts(run: _Run, splitters: Sequence[tuple[Any, ...]]) -> list[int]:
     return [*found, len(run)]
 
 
-def _place(run: _Run, splitter: tuple[Any, ...], low: int, *, behind: bool) -> int:
+def _place(run: _SortedRun, splitter: tuple[Any, ...], low: int, *, behind: bool) -> int:
     high = len(run)
     while low < high:
         middle = (low + high) // 2

@@ -74,7 +74,7 @@ def compaction_options(given: Mapping[str, Any] | None, metadata: TableMetadata,
     """Check options as a caller writes them (`-` may be `_`). Raises InvalidInput for unknown names, values that Java refuses too, and
     options that the strategy does not have."""
     texts = _named(given or {}, strategy)
-    read = _Reader(texts)
+    read = _CompactionOptionReader(texts)
     target = read.whole("target-file-size-bytes", TARGET_FILE_SIZE.of(metadata.properties), 1)
     smallest = read.whole("min-file-size-bytes", int(target * 0.75), 0)
     largest = read.whole("max-file-size-bytes", max(int(target * 1.8), target + 1), 1)
@@ -136,7 +136,7 @@ def _named(given: Mapping[str, Any], strategy: str) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class _Reader:
+class _CompactionOptionReader:
     texts: Mapping[str, str]
 
     def whole(self, name: str, default: int, least: int) -> int:

@@ -56,7 +56,7 @@ class _Files:
     @classmethod
     def of(cls, plan: Plan, spec_id: int) -> _Files:
         parts: list[tuple[Any, ...]] = []
-        base = 1  # scope 0: the files of all other specs, whose rows may belong to any partition
+        base = 1  # each partition is a scope; scope 0 is for files of other specs, which may hold rows of any partition
         for group in plan.groups:
             own = group.spec_id == spec_id
             codes = scopes_of_files(group) + base if own else np.zeros(len(group), np.int64)

@@ -32,7 +32,7 @@ from frazil.ops.target import WriteArguments
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import TaskSequence
 from frazil.spec.snapshot import MAIN_BRANCH
-from frazil.tasks.attempts import attempts_of
+from frazil.tasks.attempts import attempts_of, removing_files_on_error
 
 log = logging.getLogger(__name__)
 
@@ -148,7 +148,7 @@ def rewrite_data_files(
         result = planned.expected()
     else:
         with progress(sum(g.files for g in planned.groups), "files rewritten", on_progress) as shown:
-            result = _Run(planned, shown).run()
+            result = _CompactionRun(planned, shown).run()
     return replace(result, seconds=time.perf_counter() - begun)
 
 
@@ -156,7 +156,7 @@ def rewrite_data_files(
 
 
 @dataclass
-class _Run:
+class _CompactionRun:
     """Carry out a plan, and count the files and commits."""
 
     planned: CompactionPlan
@@ -204,7 +204,7 @@ class _Run:
             for piece in ([own] if plan.sorting is not None else pieces_of(own, plan.options))
         ]
         runner = plan.table.runner
-        try:
+        with removing_files_on_error(context.write, runner):
             done = []
             for part in self._rounds(pieces):
                 for piece, result in zip(part, runner.run(partial(rewrite_piece, context), part), strict=True):
@@ -214,9 +214,6 @@ class _Run:
             for group in found:
                 _check(group, plan.table.name)
             attempts_of(context.write, runner).keep(f.file_path for g in found for f in g.added)
-        except BaseException:
-            attempts_of(context.write, runner).remove_all()
-            raise
         return context, found
 
     def _rounds(self, pieces: Sequence[RewritePiece]) -> list[list[RewritePiece]]:

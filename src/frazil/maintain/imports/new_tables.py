@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from frazil.catalog.names import full_name, identifier_parts
 from frazil.errors import CommitStateUnknownException, InvalidInput, Unsupported
 from frazil.maintain.imports.add_files import paths_to_add
 from frazil.maintain.imports.source import Source, SparkTables, columns_of
@@ -144,6 +145,13 @@ def _refuse_lost_files(source: Source, renamed: Source) -> None:
         )  # fmt: skip
 
 
-def _backup_name(name: str, given: str | None) -> str:
-    above, dot, last = name.rpartition(".")
-    return f"{above}{dot}{given or last.strip('`') + BACKUP_SUFFIX}"
+def _backup_name(name: str, backup_table_name: str | None) -> str:
+    """Return the name of the backup, in the database of the table. Raises InvalidInput for a backup_table_name of several parts."""
+    *above, last = identifier_parts(name)
+    if not backup_table_name:
+        return full_name((*above, last + BACKUP_SUFFIX))
+    backup, *more = identifier_parts(backup_table_name)
+    if more:
+        text = f"backup_table_name is a name without a database, not {backup_table_name!r}: the backup stays in the database of {name}."
+        raise InvalidInput(text, hint="Put a name that holds a dot into back-quotes.", table=name)
+    return full_name((*above, backup))

@@ -141,13 +141,13 @@ def _reasons(index: DeleteIndex, bounds: PathBounds, data: DataFiles, counts: Nu
     return np.where(counts > 0, np.int64(-1), found), oldest
 
 
-def _least(scopes: Numbers, sequences: Numbers, wanted: Numbers) -> Numbers:
+def _least(scopes: Numbers, sequences: Numbers, asked: Numbers) -> Numbers:
     """Return the least sequence number in each wanted scope; `_NOBODY` in scopes without data files."""
     distinct, place = np.unique(scopes, return_inverse=True)
     least = np.full(len(distinct) + 1, _NOBODY)
     np.minimum.at(least, place, sequences)
-    nearest = np.minimum(np.searchsorted(distinct, wanted), len(distinct) - 1)
-    return np.where(distinct[nearest] == wanted, least[nearest], _NOBODY)
+    nearest = np.minimum(np.searchsorted(distinct, asked), len(distinct) - 1)
+    return np.where(distinct[nearest] == asked, least[nearest], _NOBODY)
 
 
 def _explained(

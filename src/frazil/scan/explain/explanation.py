@@ -123,10 +123,10 @@ class Explanation:
             return told_deletes_explained(self._metadata, self._index)
         return _nothing() if self._index is None else read_deletes_explained(self._metadata, self._index, self._data)
 
-    def _with_idle(self, found: ExplainedDeletes) -> ExplainedDeletes:
+    def _with_idle(self, explained: ExplainedDeletes) -> ExplainedDeletes:
         for reason, entries in self._idle():
-            found = found.together(unread_deletes_explained(self._metadata, entries, reason))
-        return found
+            explained = explained.together(unread_deletes_explained(self._metadata, entries, reason))
+        return explained
 
     @property
     def _index(self) -> DeleteIndex | None:

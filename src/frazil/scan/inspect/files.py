@@ -138,17 +138,17 @@ def file_arrays(table: pa.Table, spec_id: int, unified: StructType, repeats: Rep
     return arrays
 
 
-def _as(values: pa.Array, wanted: pa.DataType) -> pa.Array:
-    return values if values.type == wanted else values.cast(wanted)
+def _as(values: pa.Array, type_: pa.DataType) -> pa.Array:
+    return values if values.type == type_ else values.cast(type_)
 
 
-def _to_map(values: pa.Array, wanted: pa.MapType, name: str, repeats: Repeats) -> pa.Array:
+def _to_map(values: pa.Array, type_: pa.MapType, name: str, repeats: Repeats) -> pa.Array:
     """View `list<struct<key, value>>` as a map, without copying a value."""
     pairs = values.values
-    keys, items = _as(pairs.field(0), wanted.key_type), _as(pairs.field(1), wanted.item_type)
+    keys, items = _as(pairs.field(0), type_.key_type), _as(pairs.field(1), type_.item_type)
     children = [repeats.same("keys", keys), repeats.same((name, "items"), items)]
-    struct = pa.StructArray.from_arrays(children, fields=[pa.field("key", wanted.key_type, False), wanted.item_field])
-    return pa.Array.from_buffers(wanted, len(values), values.buffers()[:2], offset=values.offset, children=[struct])
+    struct = pa.StructArray.from_arrays(children, fields=[pa.field("key", type_.key_type, False), type_.item_field])
+    return pa.Array.from_buffers(type_, len(values), values.buffers()[:2], offset=values.offset, children=[struct])
 
 
 def _file_batch(

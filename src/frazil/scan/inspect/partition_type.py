@@ -25,12 +25,12 @@ def child(struct: pa.Array, index: int) -> pa.Array:
     return struct.flatten()[index] if struct.null_count else struct.field(index)
 
 
-def _cast(values: pa.Array, wanted: pa.DataType, field: NestedField) -> pa.Array:
-    if values.type == wanted:
+def _cast(values: pa.Array, type_: pa.DataType, field: NestedField) -> pa.Array:
+    if values.type == type_:
         return values
     if isinstance(field.field_type, StringType) and pa.types.is_binary(values.type):
         return pa.array([None if v is None else v.hex() for v in values.to_pylist()], type=pa.string())
-    return values.cast(wanted)
+    return values.cast(type_)
 
 
 def partition_struct(columns: list[pa.Array], unified: StructType) -> pa.Array:

@@ -52,7 +52,7 @@ _FOOTERS = 64  # delete files whose footers are read for null counts, at most
 
 
 @dataclass(frozen=True)
-class Keys:
+class EqualityKeys:
     """Hold what reading delete files needs. `schema`: top-level key columns, as `arrow.deletes.key_schema` gives them."""
 
     schema: Schema
@@ -60,11 +60,11 @@ class Keys:
     mapping: NameMapping | None
 
 
-def comparable(value: Column, have: i.IcebergType, wanted: i.IcebergType) -> Column:
+def comparable(value: Column, have: i.IcebergType, target: i.IcebergType) -> Column:
     """Convert a key column from its type in this read to the form in which keys are compared: its widest type ever, floats as text."""
-    if isinstance(wanted, i.FloatType | i.DoubleType):
+    if isinstance(target, i.FloatType | i.DoubleType):
         return value.cast("double").cast("string")
-    return value if have == wanted else value.cast(spark_type(wanted))
+    return value if have == target else value.cast(spark_type(target))
 
 
 def null_safe_only(relation: EqualityRelation, required: frozenset[int], storage: Storage) -> EqualityRelation:
@@ -79,13 +79,13 @@ def null_safe_only(relation: EqualityRelation, required: frozenset[int], storage
     return replace(relation, nulls=nulls)
 
 
-def without_deleted(scan: DataFrame, relation: EqualityRelation, keys: Keys, values: Callable[[int], Column]) -> DataFrame:
+def without_deleted(scan: DataFrame, relation: EqualityRelation, keys: EqualityKeys, values: Callable[[int], Column]) -> DataFrame:
     """Drop the rows of a scan that the relation deletes. `values`: the comparable key column of a field id."""
     deletes = _key_frame(scan.sparkSession, relation, keys)
     return scan.join(_hinted(deletes, relation), _condition(relation, values), "left_anti")
 
 
-def with_flag(scan: DataFrame, relation: EqualityRelation, keys: Keys, values: Callable[[int], Column], flag: str) -> DataFrame:
+def with_flag(scan: DataFrame, relation: EqualityRelation, keys: EqualityKeys, values: Callable[[int], Column], flag: str) -> DataFrame:
     """Keep all rows of a scan and add a column `flag` that tells whether the relation deletes the row."""
     deletes = _key_frame(scan.sparkSession, relation, keys)
     names = [_key(n) for n in relation.ids] + ([_DELETE_SCOPE] if relation.scopes is not None else [])
@@ -127,7 +127,7 @@ def _key(field_id: int) -> str:
 # Delete files --------------------------------------------------------------------------------------------------------------------------
 
 
-def _key_frame(spark: Any, relation: EqualityRelation, keys: Keys) -> DataFrame:
+def _key_frame(spark: Any, relation: EqualityRelation, keys: EqualityKeys) -> DataFrame:
     """Return the keys of a relation's delete files, with the sequence number and the scope of their file where these decide."""
     schemes: dict[str, bool] = {}
     by_spark: list[int] = []
@@ -149,7 +149,7 @@ def _key_frame(spark: Any, relation: EqualityRelation, keys: Keys) -> DataFrame:
     return functools.reduce(DataFrame.unionAll, frames)
 
 
-def _has_keys(delete: DataFile, ids: Sequence[int], keys: Keys) -> bool:
+def _has_keys(delete: DataFile, ids: Sequence[int], keys: EqualityKeys) -> bool:
     """Return whether Spark's scan finds all keys by field id. A file that lacks one is left to Arrow, which reports it as damaged."""
     if keys.mapping is None and set(ids) <= set(delete.value_counts or ()):
         return True
@@ -157,7 +157,7 @@ def _has_keys(delete: DataFile, ids: Sequence[int], keys: Keys) -> bool:
     return set(ids) <= ids_in_file
 
 
-def _by_scan(spark: Any, relation: EqualityRelation, chosen: Sequence[int], keys: Keys) -> DataFrame | None:
+def _by_scan(spark: Any, relation: EqualityRelation, chosen: Sequence[int], keys: EqualityKeys) -> DataFrame | None:
     """Read the keys of the chosen delete files by Spark's scan; None where rows cannot be told by file, which sequence numbers need."""
     deletes = [relation.deletes[n] for n in chosen]
     types = {n: keys.schema.by_id[n].field_type for n in relation.ids}
@@ -176,7 +176,7 @@ def _by_scan(spark: Any, relation: EqualityRelation, chosen: Sequence[int], keys
     return scan.select(*columns, *facts)
 
 
-def _by_arrow(spark: Any, relation: EqualityRelation, chosen: Sequence[int], keys: Keys) -> DataFrame:
+def _by_arrow(spark: Any, relation: EqualityRelation, chosen: Sequence[int], keys: EqualityKeys) -> DataFrame:
     """Read the keys of the chosen delete files by Arrow in tasks."""
     check_workers(spark)
     types = {field_id: keys.schema.by_id[field_id].field_type for field_id in relation.ids}
@@ -200,7 +200,7 @@ def _by_arrow(spark: Any, relation: EqualityRelation, chosen: Sequence[int], key
 
 
 def read_keys(
-    _: int, deletes: Sequence[tuple[DataFile, list[int]]], keys: Keys, ids: Sequence[int], schema: pa.Schema
+    _: int, deletes: Sequence[tuple[DataFile, list[int]]], keys: EqualityKeys, ids: Sequence[int], schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     """Yield in a worker the keys of some delete files, each row with the facts of its file (sequence number, scope)."""
     fields = keys.schema.project(ids).fields

@@ -23,7 +23,7 @@ from frazil.scan.equality_relations import EqualityRelation, equality_relations
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import PlannedFiles
 from frazil.spark.deletes import bitmaps
-from frazil.spark.deletes.equality import COMPARABLE, SCOPE, SEQUENCE, Keys, comparable, null_safe_only, with_flag, without_deleted
+from frazil.spark.deletes.equality import COMPARABLE, SCOPE, SEQUENCE, EqualityKeys, comparable, null_safe_only, with_flag, without_deleted
 from frazil.spark.deletes.one_bitmap import OneBitmap, fits
 from frazil.spark.scan.file_keys import FileKeys
 from frazil.spec import types as i
@@ -53,8 +53,8 @@ class KeyColumns:
 
 def key_columns(plan: Plan) -> KeyColumns | None:
     """Return the key columns of a plan's equality deletes; None where Spark cannot compare them."""
-    known = key_schema(plan.metadata.schemas)
-    tops, current = {f.field_id: f for f in known.fields}, {f.field_id: f for f in plan.schema.fields}
+    keys = key_schema(plan.metadata.schemas)
+    tops, current = {f.field_id: f for f in keys.fields}, {f.field_id: f for f in plan.schema.fields}
     fields = []
     for field_id in plan.equality_ids:
         if (key := tops.get(field_id)) is None or not isinstance(key.field_type, COMPARABLE):
@@ -63,14 +63,14 @@ def key_columns(plan: Plan) -> KeyColumns | None:
         if not _is_promoted(field.field_type, key.field_type):
             return None
         fields.append(field)
-    return KeyColumns(tuple(fields), known)
+    return KeyColumns(tuple(fields), keys)
 
 
-def _is_promoted(have: i.IcebergType, wanted: i.IcebergType) -> bool:
-    """Tell whether a type is `wanted`, or Iceberg's type promotion leads from it to `wanted`."""
-    if isinstance(have, i.DecimalType) and isinstance(wanted, i.DecimalType):
-        return have.scale == wanted.scale and have.precision <= wanted.precision
-    return have == wanted or any(isinstance(have, a) and isinstance(wanted, b) for a, b in _PROMOTIONS)
+def _is_promoted(have: i.IcebergType, target: i.IcebergType) -> bool:
+    """Tell whether a type is `target`, or Iceberg's type promotion leads from it to `target`."""
+    if isinstance(have, i.DecimalType) and isinstance(target, i.DecimalType):
+        return have.scale == target.scale and have.precision <= target.precision
+    return have == target or any(isinstance(have, a) and isinstance(target, b) for a, b in _PROMOTIONS)
 
 
 def kinds(planned: PlannedFiles) -> Numbers:
@@ -158,7 +158,7 @@ class ScanDeletes:
                 flags.append(bitmaps.is_deleted())
         if self.relations:
             assert columns is not None
-            keys = Keys(columns.schema, storage, mapping)
+            keys = EqualityKeys(columns.schema, storage, mapping)
             fields = {f.field_id: f for f in columns.fields}
             required = frozenset(field_id for field_id, f in fields.items() if f.required)
             types = {field_id: columns.schema.by_id[field_id].field_type for field_id in fields}

@@ -73,7 +73,7 @@ class Places:
 
 
 @dataclass(frozen=True)
-class Report:
+class TaskReport:
     """Report what a task of the first job did. `rows`: counts by operation. `twice`: some rows, as (path, position), that were deleted or
     replaced more than once. `matched`: numbers of the source rows that matched, a serialised bitmap. `retried`: Spark tried the task more
     than once."""
@@ -141,7 +141,7 @@ def write_rows_and_positions(sink: Sink, batches: Iterator[pa.RecordBatch]) -> I
                 raise RuntimeError(f"FRAZIL_INPUT: {e}") from None
     places = _write_places(f"{sink.folder}/places-{this_task.partition:05d}-{this_task.task}.arrow", sink.write.storage, gathered.bitmaps)
     again = task is not None and task.attemptNumber() > 0
-    report = Report(
+    report = TaskReport(
         places, tuple(files), tuple(gathered.rows), tuple(gathered.twice), gathered.matched.serialize() if gathered.matched else b"", again
     )
     yield pa.record_batch({"report": pa.array([cloudpickle.dumps(report)], pa.binary())})

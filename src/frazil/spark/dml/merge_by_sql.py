@@ -23,7 +23,7 @@ from frazil.expr.quoted import back_quoted, columns_of, columns_of_sides, refuse
 from frazil.ops.engine import ContextOf, Planned, RowChanges
 from frazil.rows.clauses import Clause, Do, Merge, When
 from frazil.spark.dml.analysed import as_input, equal_columns, expression, named, standing_for
-from frazil.spark.dml.change_tasks import BY_SOURCE_DELETED, BY_SOURCE_UPDATED, DELETED, INSERTED, MATCHED, UPDATED, Report
+from frazil.spark.dml.change_tasks import BY_SOURCE_DELETED, BY_SOURCE_UPDATED, DELETED, INSERTED, MATCHED, UPDATED, TaskReport
 from frazil.spark.dml.collected import CollectedFrame
 from frazil.spark.dml.merge_clauses import ACT, FOUND, Clauses, choice
 from frazil.spark.dml.row_changes import FILE, NUMBER, OPERATION, POS, ROW_ID, Job, lacking, shadow
@@ -224,7 +224,7 @@ class _Writing:
         """Write the inserts of source rows that match nothing."""
         self._write(frame, self.merge.of(When.NOT_MATCHED), alone=True)
 
-    def _write(self, frame: DataFrame, clauses: Sequence[Clause], *, numbered: bool = False, alone: bool = False) -> list[Report]:
+    def _write(self, frame: DataFrame, clauses: Sequence[Clause], *, numbered: bool = False, alone: bool = False) -> list[TaskReport]:
         """Write the rows of a join by these clauses. `alone`: the frame has source rows that match nothing. `numbered`: pairs on
         which no clause acts are reported, too, as their source rows count as matched."""
         with as_input():

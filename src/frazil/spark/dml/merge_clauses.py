@@ -127,13 +127,14 @@ class Clauses:
         return Given(pairs)
 
     def _matched(
-        self, wanted: Sequence[i.NestedField], given: Sequence[Named], path: tuple[i.NestedField, ...], missing: list[str], members: bool
+        self, fields: Sequence[i.NestedField], of_source: Sequence[Named], path: tuple[i.NestedField, ...], missing: list[str],
+        members: bool,
     ) -> Iterator[tuple[tuple[i.NestedField, ...], Any]]:  # fmt: skip
-        """Yield (path, value) of the wanted columns that the source has; the names of others are added to `missing`. `members`: of a struct
+        """Yield (path, value) of the fields that the source has; the names of others are added to `missing`. `members`: of a struct
         only the members that the source has are assigned."""
-        for field in wanted:
-            candidates = [c for c in given if c[0] == field.name]
-            candidates = candidates or [c for c in given if not self.case_sensitive and c[0].lower() == field.name.lower()]
+        for field in fields:
+            candidates = [c for c in of_source if c[0] == field.name]
+            candidates = candidates or [c for c in of_source if not self.case_sensitive and c[0].lower() == field.name.lower()]
             name = ".".join(p.name for p in (*path, field))
             if len(candidates) > 1:
                 raise InvalidInput(f"MERGE: the source has several columns {name}: {', '.join(c[0] for c in candidates)}.")

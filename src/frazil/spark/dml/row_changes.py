@@ -44,8 +44,8 @@ from frazil.spark.dml.change_tasks import (
     SHOWN,
     UPDATED,
     WRITES,
-    Report,
     Sink,
+    TaskReport,
     Touched,
     take_away,
 )
@@ -169,7 +169,7 @@ class Job:
     time: bool
     keys: tuple[int, ...] = ()
     """Field ids of the columns by which errors name rows; empty: all columns."""
-    reports: list[Report] = field(default_factory=list)
+    reports: list[TaskReport] = field(default_factory=list)
 
     @classmethod
     def of(
@@ -235,7 +235,7 @@ class Job:
         finally:
             remove(folder_of(write), write.storage)
 
-    def write(self, frame: DataFrame, *, new_rows: bool, numbered: bool = False, inserts: bool = False) -> list[Report]:
+    def write(self, frame: DataFrame, *, new_rows: bool, numbered: bool = False, inserts: bool = False) -> list[TaskReport]:
         """Run the first job and return its reports. `inserts`: all rows are new, so none has a position in the table."""
         write = self.context.write
         shared(self.spark, write.storage, folder_of(write))

@@ -25,8 +25,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from frazil.arrow.changelog.change_groups import partition_rows, partitions_of
-from frazil.arrow.changelog.read_changelog import ChangeRead
+from frazil.arrow.changelog.changelog_groups import partition_rows, partitions_of
+from frazil.arrow.changelog.read_changelog import ChangelogRead
 from frazil.arrow.read.read_context import ReadContext
 from frazil.arrow.read.read_tasks import read_task
 from frazil.arrow.write.conform import conform
@@ -142,7 +142,7 @@ def schema_of(target: ReadTarget) -> s.StructType:
     """Return the columns that a read yields. Raises Unsupported for a variant inside a struct, list or map."""
     if target.metadata_table is not None and not target.is_changelog:
         return from_arrow_schema(metadata_table_schema(target.metadata_table, target.loaded.metadata), prefer_timestamp_ntz=True)
-    schema = target.changes().schema if target.is_changelog else target.reading().snapshot_and_schema()[1]
+    schema = target.changelog().schema if target.is_changelog else target.reading().snapshot_and_schema()[1]
     if bad := [f.name for f in schema.fields if any(contains(c.field_type, i.VariantType) for c in i.children(f.field_type))]:
         raise Unsupported(f"Columns {', '.join(bad)} hold variants inside, which the Python data source cannot hand over.", hint=_INSTALL)
     return to_spark(schema, time=True)  # whether the session has the type TIME is unknown here; Spark refuses it where it does not
@@ -166,12 +166,12 @@ class SourceReader(DataSourceReader):
         self._arrow = arrow_schema(schema)
         # A catalog may hold connections, which do not travel to Spark's tasks, and rows of a metadata table need none.
         self._target = replace(target, backend=None) if target.metadata_table is not None and not target.is_changelog else None
-        self._changes: ChangeRead | None = None
+        self._changelog: ChangelogRead | None = None
         if target.is_changelog:
-            reading = target.changes()
-            plan_of_changes = reading.plan()
-            self._changes = reading.read_of(plan_of_changes)
-            groups = partitions_of(plan_of_changes) or [[]]
+            reading = target.changelog()
+            changelog = reading.plan()
+            self._changelog = reading.read_of(changelog)
+            groups = partitions_of(changelog) or [[]]
             self._groups = [TaskGroup(cloudpickle.dumps(tasks)) for tasks in groups]
             return
         if target.metadata_table is not None:
@@ -198,8 +198,8 @@ class SourceReader(DataSourceReader):
         if partition.tasks is None:
             yield from self._metadata_rows()
             return
-        if self._changes is not None:
-            for batch in partition_rows(cloudpickle.loads(partition.tasks), self._changes):
+        if self._changelog is not None:
+            for batch in partition_rows(cloudpickle.loads(partition.tasks), self._changelog):
                 yield fitted(batch, self._arrow)
             return
         for task in cloudpickle.loads(partition.tasks):
@@ -267,7 +267,7 @@ class SourcePlace:
 
 @dataclass
 class Written(WriterCommitMessage):
-    """Report the data files of one task. `again`: Spark has tried the task before, or may be running a copy of it."""
+    """Report the data files of one task. `retried`: Spark has tried the task before, or may be running a copy of it."""
 
     files: list[DataFile]
     retried: bool = False

@@ -21,7 +21,7 @@ from frazil.expr.nodes import AlwaysTrue, Predicate
 from frazil.ops.engine import ContextOf, Engine, Frame, Planned, ReadySource, RowChanges
 from frazil.ops.frames import is_spark_frame, is_spark_type
 from frazil.ops.reading import RowsReading
-from frazil.ops.reading_changes import ChangesReading
+from frazil.ops.reading_changelog import ChangelogReading
 from frazil.ops.scan_log import log_plan
 from frazil.ops.session import SessionSettings, WriteAuditPublish
 from frazil.rows.clauses import Merge
@@ -222,7 +222,7 @@ class SparkEngine:
             return frame
 
     @quietly()
-    def read_changes(self, reading: ChangesReading) -> DataFrame:
+    def read_changelog(self, reading: ChangelogReading) -> DataFrame:
         """Return a DataFrame of a changelog. Spark applies the filter, after deleted and inserted rows were paired; what Frazil understands
         of it prunes files."""
         spark, case_sensitive = self.spark, reading.case_sensitive
@@ -231,7 +231,7 @@ class SparkEngine:
         pruning = AlwaysTrue() if where is None else native_read.pruning_predicate(spark, where, reading.schema, reading.is_sensitive)
         plan = reading.plan(reading.decided_first(pruning))
         with sensitivity(spark, case_sensitive):  # Spark looks the filter's names up
-            return changelog_frame.changes_frame(
+            return changelog_frame.changelog_frame(
                 spark, plan, projection=reading.projection(), storage=reading.storage, options=reading.matching(), where=where,
                 limit=reading.limit,
             )  # fmt: skip

@@ -24,7 +24,7 @@ def frame_of(spark: Any, target: ReadTarget) -> DataFrame:
     """Return a DataFrame of a target: a metadata table is small and read at once, the table's rows and its changelog are read lazily."""
     engine = SparkEngine(spark)
     if target.is_changelog:
-        return engine.read_changes(target.changes())
+        return engine.read_changelog(target.changelog())
     if target.metadata_table is not None:
         frame = engine.shown(target.metadata_rows())
         if not target.reading().may_follow:

@@ -17,8 +17,8 @@ from frazil.catalog.planning import planner_of
 from frazil.catalog.reporting import reporter_of
 from frazil.errors import InvalidInput, NoSuchTableError, Unsupported
 from frazil.ops.reading import RowsReading
-from frazil.ops.reading_changes import ChangesReading
-from frazil.scan.changelog_range import ChangeRange
+from frazil.ops.reading_changelog import ChangelogReading
+from frazil.scan.changelog_range import ChangelogRange
 from frazil.scan.inspect import metadata_table
 from frazil.scan.options import SPLIT_OPTIONS
 from frazil.scan.snapshot_ref import selector_options
@@ -78,11 +78,11 @@ class ReadTarget:
             loaded.metadata, loaded.storage, self.selectors, appends, options=request.split, reporter=reporter, planner=planner
         )
 
-    def changes(self) -> ChangesReading:
+    def changelog(self) -> ChangelogReading:
         """Return the reading of the changelog: the rows that the chosen snapshots inserted and deleted."""
         request = self.request
-        chosen = ChangeRange(request.start, request.end, request.start_ms, request.end_ms, request.selectors.get("branch"))
-        return ChangesReading(self.loaded.metadata, self.loaded.storage, chosen, options=request.split)
+        chosen = ChangelogRange(request.start, request.end, request.start_ms, request.end_ms, request.selectors.get("branch"))
+        return ChangelogReading(self.loaded.metadata, self.loaded.storage, chosen, options=request.split)
 
     def metadata_rows(self) -> pa.Table:
         """Return the rows of the metadata table that is asked for."""

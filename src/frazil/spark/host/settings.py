@@ -47,9 +47,9 @@ def is_case_sensitive(spark: Any, given: bool | None = None) -> bool:
 @contextlib.contextmanager
 def sensitivity(spark: Any, given: bool | None) -> Iterator[bool]:
     """Set whether Spark looks up names case-sensitively while DataFrames are made in the block; `given` None: as the session does."""
-    session = is_case_sensitive(spark)
-    if given is None or given == session:
-        yield session
+    as_set = is_case_sensitive(spark)
+    if given is None or given == as_set:
+        yield as_set
         return
     with temporarily(spark, {CASE_SENSITIVE: str(given).lower()}):
         yield given

@@ -28,8 +28,8 @@ from frazil.storage import Storage
 from frazil.storage.locations import scheme_of
 
 
-def arrow_frame(spark: Any, plan: Plan, files: Sequence[PlannedFiles], wanted: Schema, storage: Storage, time: bool) -> DataFrame:
-    """Return a DataFrame over these files of a plan, in tasks of about one split size each. `wanted`: the columns to read.
+def arrow_frame(spark: Any, plan: Plan, files: Sequence[PlannedFiles], projection: Schema, storage: Storage, time: bool) -> DataFrame:
+    """Return a DataFrame over these files of a plan, in tasks of about one split size each. `projection`: the columns to read.
 
     Raises Unsupported for tables in this process's memory, and NotInstalledError for workers that cannot run Frazil.
     """
@@ -37,11 +37,11 @@ def arrow_frame(spark: Any, plan: Plan, files: Sequence[PlannedFiles], wanted: S
     for task in tasks[:1]:
         refuse_memory(task.file.file_path, plan.metadata.location)
     check_workers(spark)
-    context = ReadContext.of(plan, wanted, storage)
+    context = ReadContext.of(plan, projection, storage)
     groups = (c.tasks for c in combine_for(tasks, plan.options.split, parallelism(spark)))
-    schema = s.StructType(transfer_fields(wanted, time))
+    schema = s.StructType(transfer_fields(projection, time))
     frame = over_groups(spark, groups, schema, __name__, "read_group", context, arrow_schema(schema))
-    return frame.select(*table_columns(wanted))
+    return frame.select(*table_columns(projection))
 
 
 def read_group(_: int, tasks: Sequence[FileScanTask], context: ReadContext, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

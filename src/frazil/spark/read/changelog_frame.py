@@ -17,11 +17,11 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
-from frazil.arrow.changelog.change_groups import packed_tasks
-from frazil.arrow.changelog.changelog_rows import change_rows
+from frazil.arrow.changelog.changelog_groups import packed_tasks
+from frazil.arrow.changelog.changelog_rows import changelog_rows
 from frazil.arrow.changelog.read_changelog import (
-    ChangeOptions,
-    ChangeRead,
+    ChangelogOptions,
+    ChangelogRead,
     batches_of_tasks,
     digests,
     is_mixed,
@@ -30,7 +30,7 @@ from frazil.arrow.changelog.read_changelog import (
 )
 from frazil.arrow.values.row_digest import Digests
 from frazil.expr.nodes import AlwaysTrue, Predicate
-from frazil.scan.changelog import CHANGE_FIELDS, ChangelogPlan, ChangeTask, changelog_schema
+from frazil.scan.changelog import CHANGELOG_FIELDS, ChangelogPlan, ChangelogTask, changelog_schema
 from frazil.scan.options import adjusted_split_size
 from frazil.spark.host.sql_text import filtered
 from frazil.spark.host.workers import check_workers, parallelism
@@ -45,16 +45,16 @@ from frazil.storage import Storage
 
 _ROW, _KEY = "__frazil_row", "__frazil_key"
 _DIGESTS = s.StructType([s.StructField(_ROW, s.BinaryType()), s.StructField(_KEY, s.BinaryType())])
-_KIND_ID, _ORDINAL_ID = (f.field_id for f in CHANGE_FIELDS[:2])
+_KIND_ID, _ORDINAL_ID = (f.field_id for f in CHANGELOG_FIELDS[:2])
 
 
-def changes_frame(
+def changelog_frame(
     spark: Any,
     plan: ChangelogPlan,
     *,
     projection: Schema,
     storage: Storage,
-    options: ChangeOptions,
+    options: ChangelogOptions,
     where: str | Column | Predicate | None = None,
     limit: int | None = None,
 ) -> DataFrame:
@@ -68,19 +68,19 @@ def changes_frame(
         refuse_memory(task.task.file.file_path, plan.metadata.location)
     check_workers(spark)
     time = time_enabled(spark)
-    wanted = projection if where is None else _with_filter_columns(plan, projection, time)
-    read = ChangeRead.of(plan, wanted, storage, options)
+    columns = projection if where is None else _with_filter_columns(plan, projection, time)
+    read = ChangelogRead.of(plan, columns, storage, options)
     matched_together = list(batches_of_tasks(plan, options.net))
     plain = [t for tasks in matched_together if not is_mixed(tasks) for t in tasks]
     mixed = [t for tasks in matched_together if is_mixed(tasks) for t in tasks]
     frames = []
     if mixed:
-        frames.append(_without_carried_over(_frame(spark, plan, read, mixed, time, True), wanted, options))
+        frames.append(_without_carried_over(_frame(spark, plan, read, mixed, time, True), columns, options))
     if plain or not mixed:
         frames.append(_frame(spark, plan, read, plain, time, False))
-    frame = functools.reduce(DataFrame.unionAll, frames).select(*table_columns(wanted))
+    frame = functools.reduce(DataFrame.unionAll, frames).select(*table_columns(columns))
     if where is not None and not isinstance(where, AlwaysTrue):
-        frame = projected(filtered(frame, where), wanted, projection)
+        frame = projected(filtered(frame, where), columns, projection)
     return frame if limit is None else frame.limit(limit)
 
 
@@ -90,7 +90,9 @@ def _with_filter_columns(plan: ChangelogPlan, projection: Schema, time: bool) ->
     return Schema(*(f for f in changelog_schema(plan.schema).fields if f.field_id in chosen or has_type(f, time)))
 
 
-def _frame(spark: Any, plan: ChangelogPlan, read: ChangeRead, tasks: Sequence[ChangeTask], time: bool, with_digests: bool) -> DataFrame:
+def _frame(
+    spark: Any, plan: ChangelogPlan, read: ChangelogRead, tasks: Sequence[ChangelogTask], time: bool, with_digests: bool
+) -> DataFrame:
     """Return the rows of tasks with the columns c0, c1, … of the projection and, with digests, `_ROW` and `_KEY` behind them."""
     fields = transfer_fields(read.projection, time)
     schema = s.StructType([*fields, *_DIGESTS.fields] if with_digests else fields)
@@ -100,24 +102,26 @@ def _frame(spark: Any, plan: ChangelogPlan, read: ChangeRead, tasks: Sequence[Ch
     return over_groups(spark, groups, schema, __name__, "read_group", read, arrow_schema(schema), with_digests)
 
 
-def read_group(_: int, tasks: Sequence[ChangeTask], read: ChangeRead, schema: pa.Schema, with_digests: bool) -> Iterator[pa.RecordBatch]:
+def read_group(
+    _: int, tasks: Sequence[ChangelogTask], read: ChangelogRead, schema: pa.Schema, with_digests: bool
+) -> Iterator[pa.RecordBatch]:
     """Yield, in a worker, the rows of one group of tasks."""
     for task in tasks:
         for batch in _rows_with_digests(task, read) if with_digests else _rows(task, read):
             yield fitted(batch, schema)
 
 
-def _rows(task: ChangeTask, read: ChangeRead) -> Iterator[pa.RecordBatch]:
+def _rows(task: ChangelogTask, read: ChangelogRead) -> Iterator[pa.RecordBatch]:
     context = read.context.with_projection(read.columns)
-    for batch in change_rows(task, context):
+    for batch in changelog_rows(task, context):
         yield labelled(task, batch, read, read.columns, None)
 
 
-def _rows_with_digests(task: ChangeTask, read: ChangeRead) -> Iterator[pa.RecordBatch]:
+def _rows_with_digests(task: ChangelogTask, read: ChangelogRead) -> Iterator[pa.RecordBatch]:
     """Yield the projected rows of a task with their digests. All columns of the table are read, since rows are equal only if all are."""
     context = with_places(read.context)
     whole = context.table_schema
-    for batch in change_rows(task, context):
+    for batch in changelog_rows(task, context):
         rows, keys = digests(batch, context, read.options.key_ids)
         projected_rows = labelled(task, batch.select(range(batch.num_columns - 1)), read, whole, None)
         columns = [*projected_rows.columns, _binary(rows), pa.nulls(batch.num_rows, pa.binary()) if keys is None else _binary(keys)]
@@ -131,14 +135,14 @@ def _binary(digest: Digests) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), len(raw), [None, pa.py_buffer(offsets), pa.py_buffer(raw)])
 
 
-def _without_carried_over(frame: DataFrame, wanted: Schema, options: ChangeOptions) -> DataFrame:
+def _without_carried_over(frame: DataFrame, projection: Schema, options: ChangelogOptions) -> DataFrame:
     """Drop pairs of equal rows of which one is deleted and one inserted, and with key columns mark updates.
 
     The rule is that of `arrow.changelog.changelog_match`. Equal rows are counted through in the order of time: an insert adds 1 to a level,
     a delete subtracts 1. An insert stays if the level that it reaches is above 0 and never falls below that level again, a delete if the
     level that it reaches is below 0 and never rises above that level again. Each other row has a partner that undoes it.
     """
-    kind, ordinal = (_column(wanted, field_id) for field_id in (_KIND_ID, _ORDINAL_ID))
+    kind, ordinal = (_column(projection, field_id) for field_id in (_KIND_ID, _ORDINAL_ID))
     equal_rows = [_ROW] if options.net else [ordinal, _ROW]
     if options.key_ids:
         equal_rows = [ordinal, _KEY, _ROW]
@@ -156,7 +160,7 @@ def _without_carried_over(frame: DataFrame, wanted: Schema, options: ChangeOptio
     rows = rows.filter(inserted | deleted)
     if options.key_ids:
         rows = _with_updates(rows, kind, ordinal)
-    return rows.select(*(f"c{n}" for n in range(len(wanted.fields))))
+    return rows.select(*(f"c{n}" for n in range(len(projection.fields))))
 
 
 def _with_updates(frame: DataFrame, kind: str, ordinal: str) -> DataFrame:
@@ -171,7 +175,7 @@ def _with_updates(frame: DataFrame, kind: str, ordinal: str) -> DataFrame:
     return rows.withColumn(kind, F.when(is_update, update_kind).otherwise(F.col(kind)))
 
 
-def _column(wanted: Schema, field_id: int) -> str:
-    return next(f"c{n}" for n, f in enumerate(wanted.fields) if f.field_id == field_id)
+def _column(projection: Schema, field_id: int) -> str:
+    return next(f"c{n}" for n, f in enumerate(projection.fields) if f.field_id == field_id)
 
 

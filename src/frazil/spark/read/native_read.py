@@ -61,7 +61,7 @@ _FILE, _DELETED = "__frazil_file", "__frazil_deleted"
 
 
 @dataclass(frozen=True)
-class _Wanted:
+class _ScanColumns:
     """Hold the columns that each scan must return: columns of the table (unpruned if there is a filter, which may refer to any part of
     them), and metadata columns. `time`: whether the session has Spark's TIME type switched on."""
 
@@ -97,28 +97,28 @@ def read(
 
     Raises Unsupported for columns that Spark has no type for.
     """
-    wanted = _wanted(spark, plan, projection, where)
+    needed = _scan_columns(spark, plan, projection, where)
     keys = key_columns(plan) if plan.equality_ids else None
-    shapes = _shapes(plan, wanted, keys)
+    shapes = _shapes(plan, needed, keys)
     groups, files_for_arrow = scan_groups(spark, plan, shapes[NONE], storage, shapes.get(EQUALITY))
     frames, narrowing = [], Narrowing(plan, on_run)
-    for scanned_together in _merged(groups, wanted):
+    for scanned_together in _merged(groups, needed):
         shape = shapes.get(scanned_together[0].deletes, shapes[NONE])
-        if (frame := _scan(spark, plan, shape, scanned_together, wanted, storage, keys, narrowing)) is not None:
+        if (frame := _scan(spark, plan, shape, scanned_together, needed, storage, keys, narrowing)) is not None:
             frames.append(frame)
         else:
             files_for_arrow += [g.planned.chosen(g.rows) for g in scanned_together]
     if files_for_arrow:
-        frames.append(arrow_frame(spark, plan, files_for_arrow, wanted.schema, storage, wanted.time))
+        frames.append(arrow_frame(spark, plan, files_for_arrow, needed.schema, storage, needed.time))
     if not frames:
-        fields = [s.StructField(f.name, spark_type(f.field_type, f.name, time=wanted.time), True) for f in wanted.schema.fields]
+        fields = [s.StructField(f.name, spark_type(f.field_type, f.name, time=needed.time), True) for f in needed.schema.fields]
         frames.append(spark.createDataFrame([], s.StructType(fields)))
     if on_run is not None and not narrowing.is_asked:
         on_run((), None)
     frame = functools.reduce(DataFrame.unionAll, frames)
     if where is not None and not isinstance(where, AlwaysTrue):
         frame = filtered(frame, where)
-    frame = projected(frame, wanted.schema, projection)
+    frame = projected(frame, needed.schema, projection)
     return frame if limit is None else frame.limit(limit)
 
 
@@ -169,14 +169,14 @@ def pruning(spark: Any, row_filter: Any, schema: Schema, case_sensitive: bool) -
     return predicate, zone
 
 
-def _wanted(spark: Any, plan: Plan, projection: Schema, where: Any) -> _Wanted:
+def _scan_columns(spark: Any, plan: Plan, projection: Schema, where: Any) -> _ScanColumns:
     time = time_enabled(spark)
     columns = tuple(field for field in projection.fields if field.field_id not in METADATA_COLUMNS.values())
     extra = [field for field in projection.fields if field.field_id in METADATA_COLUMNS.values()]
     for field in projection.fields:
         spark_type(field.field_type, field.name, time=time)  # raises Unsupported for a column that Spark has no type for
     if where is None or isinstance(where, AlwaysTrue):
-        return _Wanted(columns, tuple(extra), time)
+        return _ScanColumns(columns, tuple(extra), time)
     # A filter that only Spark can parse may refer to any column, so all are offered; Spark prunes those that the filter does not use.
     text = str(where)
     projected_ids = {field.field_id for field in columns}
@@ -184,7 +184,7 @@ def _wanted(spark: Any, plan: Plan, projection: Schema, where: Any) -> _Wanted:
     for name, field in metadata_columns(plan.metadata).items():
         if _may_name(where, text, name) and field not in extra and plan.schema.get_field(name) is None:
             extra.append(field)
-    return _Wanted(columns, tuple(extra), time)
+    return _ScanColumns(columns, tuple(extra), time)
 
 
 def _may_name(where: Any, text: str, name: str) -> bool:
@@ -219,28 +219,28 @@ def projected(frame: DataFrame, columns: Schema, projection: Schema) -> DataFram
     return frame.select(*selected)
 
 
-def _merged(groups: Sequence[ScanGroup], wanted: _Wanted) -> list[list[ScanGroup]]:
+def _merged(groups: Sequence[ScanGroup], needed: _ScanColumns) -> list[list[ScanGroup]]:
     """Put together groups that one scan can read. They differ in partition spec only, and no column depends on the spec."""
     together: dict[Any, list[ScanGroup]] = {}
     for group in groups:
-        by_spec = group.constants or wanted.metadata_names & {"_spec_id", "_partition"}
+        by_spec = group.constants or needed.metadata_names & {"_spec_id", "_partition"}
         spec_id = group.planned.spec_id if by_spec else None
         together.setdefault((group.file_names, group.constants, spec_id, group.deletes), []).append(group)
     return list(together.values())
 
 
-def _shapes(plan: Plan, wanted: _Wanted, keys: KeyColumns | None) -> dict[int, Shape]:
+def _shapes(plan: Plan, needed: _ScanColumns, keys: KeyColumns | None) -> dict[int, Shape]:
     """Return the shape to read by kind of deletes: files with equality deletes are read with the key columns of these, too."""
-    shapes = {NONE: shape_of(plan.metadata, wanted.columns)}
+    shapes = {NONE: shape_of(plan.metadata, needed.columns)}
     if keys is not None:
-        wanted_ids = {f.field_id for f in wanted.columns}
-        shape = shape_of(plan.metadata, (*wanted.columns, *(f for f in keys.fields if f.field_id not in wanted_ids)))
+        column_ids = {f.field_id for f in needed.columns}
+        shape = shape_of(plan.metadata, (*needed.columns, *(f for f in keys.fields if f.field_id not in column_ids)))
         shapes[EQUALITY] = replace(shape, by_name_too=False) if keys.dropped else shape
     return shapes
 
 
 def _scan(
-    spark: Any, plan: Plan, shape: Shape, groups: list[ScanGroup], wanted: _Wanted, storage: Storage, keys: KeyColumns | None,
+    spark: Any, plan: Plan, shape: Shape, groups: list[ScanGroup], needed: _ScanColumns, storage: Storage, keys: KeyColumns | None,
     narrowing: Narrowing,
 ) -> DataFrame | None:  # fmt: skip
     """Scan the files of groups that `_merged` put together, and apply their deletes. `keys`: the key columns of equality deletes.
@@ -250,13 +250,13 @@ def _scan(
     """
     group = groups[0]
     table = pa.concat_tables([g.planned.table.take(g.rows) for g in groups], promote_options="permissive")
-    schema, sources = _read_schema(shape, group, wanted)
-    facts = _facts(plan, table, group, wanted)
+    schema, sources = _read_schema(shape, group, needed)
+    facts = _facts(plan, table, group, needed)
     applied = None if group.deletes == NONE else ScanDeletes.of([(g.planned, g.rows) for g in groups], group.deletes)
     needs_positions = applied is not None and bool(applied.deleted)
-    if (needs_positions or wanted.metadata_names & {"_pos", "_row_id"}) and _has_column(plan, ROW_INDEX):
+    if (needs_positions or needed.metadata_names & {"_pos", "_row_id"}) and _has_column(plan, ROW_INDEX):
         return None
-    direct = needs_positions and not wanted.metadata_columns and not facts and _prunes_metadata(spark)
+    direct = needs_positions and not needed.metadata_columns and not facts and _prunes_metadata(spark)
     paths, sizes = (table.column(name).to_pylist() for name in ("file_path", "file_size_in_bytes"))
     with_positions = np.zeros(len(paths), np.bool_) if applied is None else applied.numbered
     all_facts = facts if applied is None else facts | applied.facts
@@ -273,15 +273,15 @@ def _scan(
         scan = file_keys.added(scan, needs_positions, direct)
     if not opened.by_id and not shape.by_name_too and group.file_names is None:
         scan = still_by_id(scan, spark, opened.files, storage)
-    scan = _with_metadata(scan, facts, wanted)
+    scan = _with_metadata(scan, facts, needed)
     if all_facts and file_keys is not None:
-        scan = lookup.with_facts(scan, file_keys.numbers, all_facts, wanted.time)
+        scan = lookup.with_facts(scan, file_keys.numbers, all_facts, needed.time)
 
     def value(field: i.NestedField) -> Column:
-        return _value(field, sources, group, shape, wanted.time)
+        return _value(field, sources, group, shape, needed.time)
 
     if applied is not None:
-        deleted_column = _DELETED if "_deleted" in wanted.metadata_names else None
+        deleted_column = _DELETED if "_deleted" in needed.metadata_names else None
         scan = applied.apply_to(scan, file_keys, keys, value, deleted_column, storage, mapping_of(plan))
     quick_column = shown_columns(spark)
 
@@ -293,7 +293,7 @@ def _scan(
             return named_as(F.nanvl(computed, computed) if barrier else computed, field)
         return quick_column(back_quoted([sources[field.field_id]]), field.name, barrier)
 
-    return scan.select(*map(column, wanted.columns), *(_metadata_column(field, group) for field in wanted.metadata_columns))
+    return scan.select(*map(column, needed.columns), *(_metadata_column(field, group) for field in needed.metadata_columns))
 
 
 def _has_column(plan: Plan, name: str) -> bool:
@@ -306,13 +306,13 @@ def _prunes_metadata(spark: Any) -> bool:
     return str(spark.conf.get("spark.sql.optimizer.nestedSchemaPruning.enabled", "true")).lower() == "true"
 
 
-def _read_schema(shape: Shape, group: ScanGroup, wanted: _Wanted) -> tuple[s.StructType, dict[int, str]]:
+def _read_schema(shape: Shape, group: ScanGroup, needed: _ScanColumns) -> tuple[s.StructType, dict[int, str]]:
     """Return the schema to give to the scan, and the names in it of the columns that the files hold, by field id."""
     by_name = None if group.file_names is None else dict(group.file_names)
     sources, fields = {}, []
     names_in_files = {n.lower() for n in (by_name or {}).values()}
     for field, column in zip(
-        (field for field in shape.fields if not isinstance(field.field_type, i.UnknownType)), shape.read_schema(wanted.time), strict=True
+        (field for field in shape.fields if not isinstance(field.field_type, i.UnknownType)), shape.read_schema(needed.time), strict=True
     ):
         if field.field_id in group.constants:
             continue
@@ -326,7 +326,7 @@ def _read_schema(shape: Shape, group: ScanGroup, wanted: _Wanted) -> tuple[s.Str
         fields += [
             s.StructField(name, s.LongType(), True, {ID: METADATA_COLUMNS[column]})
             for name, column in ((_ROW_ID, "_row_id"), (_UPDATED, "_last_updated_sequence_number"))
-            if column in wanted.metadata_names
+            if column in needed.metadata_names
         ]
     return s.StructType(fields), sources
 
@@ -354,7 +354,7 @@ def _constant(field_id: int) -> str:
     return f"__frazil_constant_{field_id}"
 
 
-def _facts(plan: Plan, table: pa.Table, group: ScanGroup, wanted: _Wanted) -> dict[str, tuple[pa.Array, i.IcebergType]]:
+def _facts(plan: Plan, table: pa.Table, group: ScanGroup, needed: _ScanColumns) -> dict[str, tuple[pa.Array, i.IcebergType]]:
     """Return, per name of a scan's column, the values per file (in the order of `table`) that the wanted columns need, and their type."""
     facts: dict[str, tuple[pa.Array, i.IcebergType]] = {}
     spec = group.planned.spec
@@ -366,7 +366,7 @@ def _facts(plan: Plan, table: pa.Table, group: ScanGroup, wanted: _Wanted) -> di
         }
         values = lookup.partition_values(table, (partition_fields[c] for c in group.constants))
         facts |= {_constant(c): (values[partition_fields[c][0]], partition_fields[c][1]) for c in group.constants}
-    for field in wanted.metadata_columns:
+    for field in needed.metadata_columns:
         match field.name:
             case "_partition" if isinstance(field.field_type, i.StructType):
                 types = {member.field_id: member.field_type for member in field.field_type.fields}
@@ -378,16 +378,16 @@ def _facts(plan: Plan, table: pa.Table, group: ScanGroup, wanted: _Wanted) -> di
             case "_last_updated_sequence_number":
                 facts[_FIRST] = (_assigned(table.column("first_row_id")), i.LongType())
                 facts[_SEQUENCE] = (table.column("sequence_number").combine_chunks(), i.LongType())
-    if "_file" in wanted.metadata_names and (locations := _locations_unlike_spark(table)) is not None:
+    if "_file" in needed.metadata_names and (locations := _locations_unlike_spark(table)) is not None:
         facts[_FILE] = (locations, i.StringType())
     return facts
 
 
-def _with_metadata(scan: DataFrame, facts: Container[str], wanted: _Wanted) -> DataFrame:
+def _with_metadata(scan: DataFrame, facts: Container[str], needed: _ScanColumns) -> DataFrame:
     """Add the metadata columns that Spark's scan returns itself: the row's position and the file's location."""
-    if wanted.metadata_names & {"_pos", "_row_id"}:
+    if needed.metadata_names & {"_pos", "_row_id"}:
         scan = scan.withColumn(_POS, F.col("_metadata.row_index"))
-    if "_file" in wanted.metadata_names and _FILE not in facts:
+    if "_file" in needed.metadata_names and _FILE not in facts:
         # percent-decoding takes "+" for a space, so it is encoded first
         encoded = F.replace(F.col("_metadata.file_path"), F.lit("+"), F.lit("%2B"))
         scan = scan.withColumn(_FILE, F.url_decode(encoded))

@@ -67,27 +67,27 @@ def _settings(properties: dict[str, str]) -> dict[str, str]:
     def s3_option(name: str) -> str | None:
         return properties.get(f"s3.{name}", properties.get(f"client.{name}"))
 
-    found: dict[str, str | None] = {
+    settings: dict[str, str | None] = {
         "fs.s3a.access.key": s3_option("access-key-id"), "fs.s3a.secret.key": s3_option("secret-access-key"),
         "fs.s3a.session.token": s3_option("session-token"),
         "fs.s3a.endpoint.region": s3_option("region"),
     }  # fmt: skip
     if endpoint := properties.get("s3.endpoint"):
-        found["fs.s3a.endpoint"] = endpoint
-        found["fs.s3a.connection.ssl.enabled"] = str(endpoint.startswith("https://")).lower()
-        found["fs.s3a.endpoint.region"] = s3_option("region") or "us-east-1"
-        found["fs.s3a.path.style.access"] = str(not _is_virtual(properties)).lower()
+        settings["fs.s3a.endpoint"] = endpoint
+        settings["fs.s3a.connection.ssl.enabled"] = str(endpoint.startswith("https://")).lower()
+        settings["fs.s3a.endpoint.region"] = s3_option("region") or "us-east-1"
+        settings["fs.s3a.path.style.access"] = str(not _is_virtual(properties)).lower()
     elif (style := properties.get("s3.path-style-access")) is not None:
-        found["fs.s3a.path.style.access"] = style.lower()
+        settings["fs.s3a.path.style.access"] = style.lower()
     if properties.get("s3.anonymous", "").lower() == "true":
-        found["fs.s3a.aws.credentials.provider"] = _PROVIDERS + "AnonymousAWSCredentialsProvider"
+        settings["fs.s3a.aws.credentials.provider"] = _PROVIDERS + "AnonymousAWSCredentialsProvider"
     elif s3_option("access-key-id"):
         kind = "TemporaryAWSCredentialsProvider" if s3_option("session-token") else "SimpleAWSCredentialsProvider"
-        found["fs.s3a.aws.credentials.provider"] = _PROVIDERS + kind
+        settings["fs.s3a.aws.credentials.provider"] = _PROVIDERS + kind
     for name, key in (("connect-timeout", "fs.s3a.connection.establish.timeout"), ("request-timeout", "fs.s3a.connection.timeout")):
         if (seconds := properties.get(f"s3.{name}")) is not None:
-            found[key] = f"{round(float(seconds) * 1000)}ms"
-    return {key: value for key, value in found.items() if value}
+            settings[key] = f"{round(float(seconds) * 1000)}ms"
+    return {key: value for key, value in settings.items() if value}
 
 
 def _is_virtual(properties: dict[str, str]) -> bool:

@@ -62,23 +62,23 @@ class Shape:
 
 def shape_of(metadata: TableMetadata, fields: Iterable[NestedField], complete: bool = True) -> Shape:
     """Decide how to read these top-level columns of a table. `complete`: the metadata lists every schema that files were written with."""
-    wanted = Schema(*fields)
+    schema = Schema(*fields)
     ids_of, names_of = _history(metadata)
     complete = complete and history_is_complete(metadata)
     unsafe: set[int] = set()
     renamed: set[int] = set()
-    for field_id in wanted.by_id:
-        path = (wanted.find_column_name(field_id) or "").lower()
-        top = (wanted.parents[field_id] or (field_id,))[0]
-        if not complete or ids_of.get(path, set()) - {field_id} or path.startswith(_RESERVED) or _is_pushed_float(wanted, field_id):
+    for field_id in schema.by_id:
+        path = (schema.find_column_name(field_id) or "").lower()
+        top = (schema.parents[field_id] or (field_id,))[0]
+        if not complete or ids_of.get(path, set()) - {field_id} or path.startswith(_RESERVED) or _is_pushed_float(schema, field_id):
             unsafe.add(top)
         if not complete or len(names_of.get(field_id, ())) > 1:
             renamed.add(top)
     used_names = {path.partition(".")[0] for path in ids_of}
-    names = {f.field_id: _invented(f.field_id, used_names) if f.field_id in unsafe else f.name for f in wanted.fields}
-    nested = {f.field_id for f in wanted.fields if children(f.field_type)}
+    names = {f.field_id: _invented(f.field_id, used_names) if f.field_id in unsafe else f.name for f in schema.fields}
+    nested = {f.field_id for f in schema.fields if children(f.field_type)}
     opaque = frozenset(nested & (unsafe | renamed))
-    return Shape(wanted.fields, names, not (unsafe or renamed), frozenset(_sensitive(wanted)), opaque)
+    return Shape(schema.fields, names, not (unsafe or renamed), frozenset(_sensitive(schema)), opaque)
 
 
 def _is_pushed_float(schema: Schema, field_id: int) -> bool:
@@ -138,10 +138,10 @@ def unused_name(name: str, used_names: Container[str]) -> str:
     return name
 
 
-def _sensitive(wanted: Schema) -> Iterable[int]:
-    for field_id, f in wanted.by_id.items():
+def _sensitive(schema: Schema) -> Iterable[int]:
+    for field_id, f in schema.by_id.items():
         if f.initial_default is not None and (
-            wanted.parents[field_id] or isinstance(f.field_type, BinaryType | FixedType | UUIDType | StructType)
+            schema.parents[field_id] or isinstance(f.field_type, BinaryType | FixedType | UUIDType | StructType)
         ):
             yield field_id
 

@@ -10,7 +10,7 @@ from pyspark import cloudpickle
 from pyspark.sql import types as s
 from pyspark.sql.datasource import InputPartition
 
-from frazil.arrow.changelog.change_groups import partition_rows
+from frazil.arrow.changelog.changelog_groups import partition_rows
 from frazil.arrow.read.read_tasks import read_task
 from frazil.spark.host.workers import prepare
 from frazil.spark.types.arrow_types import arrow_schema

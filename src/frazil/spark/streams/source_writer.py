@@ -87,8 +87,8 @@ def batch_of_task() -> tuple[str, int]:
 
 @dataclass
 class StreamWritten(WriterCommitMessage):
-    """Report what one task has written. `operation_id`: part of the names of all files that this attempt of the batch writes; `again`: the
-    task was tried more than once (`stragglers.task_was_retried`)."""
+    """Report what one task has written. `operation_id`: part of the names of all files that this attempt of the batch writes;
+    `retried`: the task was tried more than once (`stragglers.task_was_retried`)."""
 
     query_id: str
     batch_id: int

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark import cloudpickle
 
-from frazil.arrow.changelog.change_groups import partitions_of
+from frazil.arrow.changelog.changelog_groups import partitions_of
 from frazil.spark.streams.read_limits import default_limit, limits_of
 from frazil.spark.streams.read_partition import StreamPartition
 from frazil.spark.streams.stream_spec import StreamSpec
@@ -34,7 +34,7 @@ class StreamPlanner:
         """Return the partitions of a batch; they are the same at each call, also after a restart, so that a batch can be repeated."""
         planned = self.source.plan(start, end)
         if planned.changes is not None:
-            context = cloudpickle.dumps(planned.change_read)
+            context = cloudpickle.dumps(planned.changelog_read)
             return [StreamPartition(context, cloudpickle.dumps(tasks), True) for tasks in partitions_of(planned.changes)]
         partitions: list[StreamPartition] = []
         for rows in planned.rows:

@@ -10,14 +10,14 @@ from typing import Any
 from pyspark import TaskContext
 
 from frazil.spark.host.jvm import running_tasks
-from frazil.tasks.attempts import Attempts, Operation
+from frazil.tasks.attempts import Attempts, WriteOperation
 
 LINGER = 2.5
 """The seconds for which the Python worker of a killed task may still write: spark.python.task.killTimeout, and some more."""
 _SETTLE = 15.0  # seconds to wait at most; Spark ends the Python worker of a killed task after two
 
 
-def attempts_on(spark: Any, operation: Operation) -> Attempts:
+def attempts_on(spark: Any, operation: WriteOperation) -> Attempts:
     """Return the attempts of an operation whose tasks run in this session."""
     return Attempts(operation, speculates(spark), partial(settle, spark))
 

@@ -24,9 +24,9 @@ def from_arrow(c: Column, type_: i.IcebergType) -> Column:
     return _rebuilt(c, type_, type_, bytes_uuid=False) if contains(type_, i.VariantType, i.UnknownType) else c
 
 
-def pruned(c: Column, whole: i.IcebergType, wanted: i.IcebergType) -> Column:
-    """Return a column of the type `whole` with only the nested fields of `wanted`; null structs stay null at every level."""
-    return c if whole == wanted else _rebuilt(c, wanted, whole, converted=True)
+def pruned(c: Column, whole: i.IcebergType, projected: i.IcebergType) -> Column:
+    """Return a column of the type `whole` with only the nested fields of `projected`; null structs stay null at every level."""
+    return c if whole == projected else _rebuilt(c, projected, whole, converted=True)
 
 
 def named_as(c: Column, f: i.NestedField) -> Column:
@@ -34,29 +34,29 @@ def named_as(c: Column, f: i.NestedField) -> Column:
     return c.alias(f.name, metadata={"comment": f.doc} if f.doc else {})
 
 
-def _rebuilt(c: Column, wanted: i.IcebergType, whole: i.IcebergType, *, converted: bool = False, bytes_uuid: bool = True) -> Column:
+def _rebuilt(c: Column, target: i.IcebergType, whole: i.IcebergType, *, converted: bool = False, bytes_uuid: bool = True) -> Column:
     """Rebuild a nested column field by field. `converted`: leaves are as the table shows them; `bytes_uuid`: uuids are bytes, as in files,
     and variants are variants, else uuids are text and variants are JSON, as in Arrow batches."""
 
-    def rebuilt(nested: Column, wanted_type: i.IcebergType, whole_type: i.IcebergType) -> Column:
-        return _rebuilt(nested, wanted_type, whole_type, converted=converted, bytes_uuid=bytes_uuid)
+    def rebuilt(nested: Column, target_type: i.IcebergType, whole_type: i.IcebergType) -> Column:
+        return _rebuilt(nested, target_type, whole_type, converted=converted, bytes_uuid=bytes_uuid)
 
-    match wanted, whole:
+    match target, whole:
         case i.StructType(), i.StructType():
             by_id = {f.field_id: f for f in whole.fields}
             members = []
-            for f in wanted.fields:
+            for f in target.fields:
                 if isinstance(f.field_type, i.UnknownType):
                     members.append(F.lit(None).alias(f.name))
                 else:
                     members.append(rebuilt(c.getField(f.name), f.field_type, by_id[f.field_id].field_type).alias(f.name))
             return F.when(c.isNotNull(), F.struct(*members))
         case i.ListType(), i.ListType():
-            return F.transform(c, lambda e: rebuilt(e, wanted.element_type, whole.element_type))
+            return F.transform(c, lambda e: rebuilt(e, target.element_type, whole.element_type))
         case i.MapType(), i.MapType():
-            values = F.transform_values(c, lambda _, v: rebuilt(v, wanted.value_type, whole.value_type))
-            if contains(wanted.key_type, i.UUIDType, i.VariantType) or wanted.key_type != whole.key_type:
-                return F.transform_keys(values, lambda k, _: rebuilt(k, wanted.key_type, whole.key_type))
+            values = F.transform_values(c, lambda _, v: rebuilt(v, target.value_type, whole.value_type))
+            if contains(target.key_type, i.UUIDType, i.VariantType) or target.key_type != whole.key_type:
+                return F.transform_keys(values, lambda k, _: rebuilt(k, target.key_type, whole.key_type))
             return values
         case i.UUIDType(), _ if not converted and bytes_uuid:
             return F.when(c.isNotNull(), _uuid_text(c))

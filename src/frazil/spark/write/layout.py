@@ -133,8 +133,8 @@ def advisory_size(spark: Any, context: WriteContext, properties: Mapping[str, st
     for name, size in named:
         if size is not None:
             return parse_size(str(size), name)
-    session = parse_size(str(spark.conf.get(ADVISORY, "64MB")))
-    return max(1 << 10, min(max(session, _WHOLE * _RATIO), context.target_size * _RATIO))
+    advisory = parse_size(str(spark.conf.get(ADVISORY, "64MB")))
+    return max(1 << 10, min(max(advisory, _WHOLE * _RATIO), context.target_size * _RATIO))
 
 
 def parse_size(text: str, name: str = "The size") -> int:

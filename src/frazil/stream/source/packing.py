@@ -25,7 +25,9 @@ def packed(tasks: Sequence[FileScanTask], split: SplitOptions, parallelism: int)
         cut = [p for c in combine([task], size, 1, split.open_file_cost) for p in c.tasks] if task.length > size else [task]
         for piece in cut:
             cost = weight if len(cut) == 1 else max(piece.size_bytes, split.open_file_cost)
-            slack = 2 if size < split.split_size else 1  # where slots set the size, half a piece more is better than one task more
+            # A size that follows from the number of slots may be exceeded by half of a group's last file, since one task more than there
+            # are slots would wait until another has ended.
+            slack = 2 if size < split.split_size else 1
             if not groups or cost > slack * room:
                 groups.append([])
                 room = size

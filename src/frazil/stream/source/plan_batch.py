@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from frazil.arrow.changelog.read_changelog import ChangeRead
+from frazil.arrow.changelog.read_changelog import ChangelogRead
 from frazil.arrow.read.read_context import ReadContext
 from frazil.expr.bind import bind
 from frazil.expr.nodes import AlwaysTrue, Predicate
 from frazil.ops.reading import predicate_of
-from frazil.ops.reading_changes import ChangesReading
+from frazil.ops.reading_changelog import ChangelogReading
 from frazil.scan import columns
-from frazil.scan.changelog import ChangelogPlan, ChangeTask, SnapshotChanges, plan_changes
+from frazil.scan.changelog import ChangelogPlan, ChangelogTask, SnapshotChangelog, plan_changelog
 from frazil.scan.incremental import plan_added, plan_added_by
 from frazil.scan.options import ScanOptions
 from frazil.scan.plan import Plan
@@ -43,12 +43,12 @@ class RowTasks:
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """Hold what a micro-batch reads: rows of data files, or rows with their change type (`changes`). `split`: the options by which files
-    are cut into tasks."""
+    """Hold what a micro-batch reads: rows of data files, or rows with their change type (`changes`). `options`: among them
+    those by which files are cut into tasks."""
 
     rows: tuple[RowTasks, ...] = ()
     changes: ChangelogPlan | None = None
-    change_read: ChangeRead | None = None
+    changelog_read: ChangelogRead | None = None
     options: ScanOptions = field(default_factory=ScanOptions)
     ordered: bool = False
 
@@ -91,18 +91,18 @@ class TableState:
     def projection(self) -> Schema:
         """Return the columns of the rows that the stream returns."""
         if self.options.changes:
-            return self.changes().projection()
+            return self.changelog().projection()
         return columns.project(self.metadata, self.schema, self.options.selected_fields, self.options.case_sensitive)
 
     def check_filter(self) -> None:
         """Raise InvalidInput for a filter that does not fit the columns."""
-        schema = self.changes().schema if self.options.changes else self.schema
+        schema = self.changelog().schema if self.options.changes else self.schema
         bind(self.row_filter, schema, case_sensitive=self.options.case_sensitive, zone=self.options.zone)
 
-    def changes(self) -> ChangesReading:
+    def changelog(self) -> ChangelogReading:
         """Return how changes are read: rows with equal identifier fields are reported as updates."""
         options = self.options
-        return ChangesReading(
+        return ChangelogReading(
             self.metadata, self.storage, compute_updates=bool(self.schema.identifier_field_ids), row_filter=self.row_filter,
             selected_fields=options.selected_fields, case_sensitive=options.case_sensitive, options=options.split,
         )  # fmt: skip
@@ -179,14 +179,14 @@ def _plan_part(state: TableState, segment: Segment) -> Plan:
     )  # fmt: skip
 
 
-def plan_with_changes(state: TableState, parts: Sequence[Segment], pages: ScanPages | None) -> BatchPlan:
+def plan_with_changelog(state: TableState, parts: Sequence[Segment], pages: ScanPages | None) -> BatchPlan:
     """Plan the rows of these segments with their change types: rows of the initial scan and of appends are inserts."""
-    reading = state.changes()
+    reading = state.changelog()
     before = reading.decided_first(state.row_filter)
     options, sensitive, zone = state.scan_options, state.options.case_sensitive, state.options.zone
     bound = bind(before, state.schema, case_sensitive=sensitive, zone=zone)
     others = [s for s in parts if not s.scan and s.snapshot.operation != "append"]
-    changed = plan_changes(
+    changed = plan_changelog(
         state.metadata, state.storage, [s.snapshot for s in others], row_filter=before, case_sensitive=sensitive, zone=zone, options=options
     )  # fmt: skip
     tasks_of = {s.snapshot_id: s.tasks for s in changed.snapshots}
@@ -197,15 +197,15 @@ def plan_with_changes(state: TableState, parts: Sequence[Segment], pages: ScanPa
             assert pages is not None and segment.files is not None
             planned, tasks = pages.plan(segment.files, before, sensitive, zone, options)
             equality_ids |= set(planned.equality_ids)
-            made = [ChangeTask(True, ordinal, snapshot.snapshot_id, t) for t in tasks]
+            made = [ChangelogTask(True, ordinal, snapshot.snapshot_id, t) for t in tasks]
         elif snapshot.operation == "append":
             planned = plan_added(
                 state.metadata, state.storage, snapshot, files=segment.files, row_filter=before, schema=state.schema,
                 case_sensitive=sensitive, zone=zone, options=options,
             )  # fmt: skip
-            made = [ChangeTask(True, ordinal, snapshot.snapshot_id, t) for t in planned.tasks()]
+            made = [ChangelogTask(True, ordinal, snapshot.snapshot_id, t) for t in planned.tasks()]
         else:
             made = [replace(t, ordinal=ordinal) for t in tasks_of.get(snapshot.snapshot_id, ())]
-        found.append(SnapshotChanges(ordinal, snapshot.snapshot_id, tuple(made)))
+        found.append(SnapshotChangelog(ordinal, snapshot.snapshot_id, tuple(made)))
     plan = ChangelogPlan(state.metadata, tuple(found), state.schema, bound, tuple(sorted(equality_ids)), options)
-    return BatchPlan(changes=plan, change_read=reading.read_of(plan), options=options)
+    return BatchPlan(changes=plan, changelog_read=reading.read_of(plan), options=options)

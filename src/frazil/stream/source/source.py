@@ -25,7 +25,7 @@ from frazil.stream.source.history import Lost, StreamHistory, counted, head_of
 from frazil.stream.source.offset import NO_SNAPSHOT, Offset, Position, parse_offset, start_offset
 from frazil.stream.source.options import Limits, StreamOptions
 from frazil.stream.source.pinned_schema import with_schema
-from frazil.stream.source.plan_batch import BatchPlan, Segment, TableState, plan_rows, plan_with_changes, segments
+from frazil.stream.source.plan_batch import BatchPlan, Segment, TableState, plan_rows, plan_with_changelog, segments
 from frazil.stream.source.scan_pages import ScanPages
 from frazil.stream.source.start import earliest, latest, resolve_start
 
@@ -287,7 +287,7 @@ class StreamSource:
             return BatchPlan(options=view.state.scan_options)
         pages = self._pages_of(view, begin) if parts[0].scan else None
         if self._options.changes:
-            return plan_with_changes(view.state, parts, pages)
+            return plan_with_changelog(view.state, parts, pages)
         return plan_rows(view.state, parts, view.added, pages)
 
     def _end_of(self, view: _View, offset: Offset) -> Snapshot | None:

@@ -57,8 +57,9 @@ def _staged(operation: TableOperation, partition: Partition, site: TableSite, ta
     if not groups:
         return None
     changed = combined(step.run(partial(rewrite_files, RewriteContext(step.read_context(plan), step.write_context)), groups))
-    _check(changed, step)
-    attempts_of(step.write_context, step.runner).keep(f.file_path for f in changed.written)
+    with step.removing_files_on_error():
+        _check(changed, step)
+        attempts_of(step.write_context, step.runner).keep(f.file_path for f in changed.written)
     path = path_of(partition, fields_of(operation.metadata, partition.spec_id))
     log.info("Merged %d files of partition %s of %s into %d.", len(changed.removed), path, site.name, len(changed.added))
     action = RewriteFiles(
@@ -82,7 +83,6 @@ def _check(changed: Changed, step: Step) -> None:
     """Check that no row was lost or doubled: as many rows must have been written as were read."""
     written = sum(f.record_count for f in changed.added)
     if written != changed.copied:
-        attempts_of(step.write_context, step.runner).remove_all()
         text = f"Merging files read {changed.copied} rows and wrote {written}; nothing was changed."
         raise CorruptData(text, table=step.metadata.location)
 

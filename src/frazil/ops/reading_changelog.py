@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from frazil.arrow.changelog.read_changelog import ChangeOptions, ChangeRead, count_changes, read_changes
+from frazil.arrow.changelog.read_changelog import ChangelogOptions, ChangelogRead, count_changelog, read_changelog
 from frazil.expr.bind import bind
 from frazil.expr.nodes import AlwaysTrue, Predicate
 from frazil.ops.reading import RowFilter, predicate_of
-from frazil.scan.changelog import CHANGE_FIELDS, ChangelogPlan, changelog_schema, plan_changes, split_filter, update_columns
-from frazil.scan.changelog_range import ChangeRange
+from frazil.scan.changelog import CHANGELOG_FIELDS, ChangelogPlan, changelog_schema, plan_changelog, split_filter, update_columns
+from frazil.scan.changelog_range import ChangelogRange
 from frazil.scan.options import ScanOptions
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
@@ -20,12 +20,12 @@ from frazil.storage import Storage
 
 
 @dataclass(frozen=True)
-class ChangesReading:
+class ChangelogReading:
     """Describe a read of a table's changelog. The fields are those of `RowsReading` and of `frazil.table.changes.ChangesScan`."""
 
     metadata: TableMetadata
     storage: Storage
-    range: ChangeRange = ChangeRange()
+    range: ChangelogRange = ChangelogRange()
     net: bool = False
     identifier_columns: tuple[str, ...] | None = None
     compute_updates: bool | None = None
@@ -48,12 +48,12 @@ class ChangesReading:
         """Return the schema of the result: the selected columns, then those of the changelog."""
         if "*" in self.selected_fields:
             return self.schema
-        return self.schema.select(*self.selected_fields, *(f.name for f in CHANGE_FIELDS), case_sensitive=self.is_sensitive)
+        return self.schema.select(*self.selected_fields, *(f.name for f in CHANGELOG_FIELDS), case_sensitive=self.is_sensitive)
 
-    def matching(self) -> ChangeOptions:
+    def matching(self) -> ChangelogOptions:
         """Return how deleted and inserted rows are matched: net of both, and as updates of the rows with the same identifier columns."""
         columns = update_columns(self.metadata.schema(), self.net, self.identifier_columns, self.compute_updates, self.is_sensitive)
-        return ChangeOptions(self.net, columns)
+        return ChangelogOptions(self.net, columns)
 
     def decided_first(self, row_filter: Predicate) -> Predicate:
         """Return the part of a filter that can be evaluated before deleted and inserted rows are matched."""
@@ -68,7 +68,7 @@ class ChangesReading:
         _ = self.schema  # computed for its check of column names
         if predicate is None:
             predicate = self.decided_first(predicate_of(self.row_filter))
-        return plan_changes(
+        return plan_changelog(
             self.metadata, self.storage, self.range.snapshots(self.metadata), row_filter=predicate, case_sensitive=self.is_sensitive,
             options=ScanOptions.of(self.options, self.metadata.properties),
         )  # fmt: skip
@@ -76,18 +76,18 @@ class ChangesReading:
     def batches(self) -> pa.RecordBatchReader:
         """Read the changelog in this process, oldest snapshot first. Memory use does not grow with the number of changes."""
         plan = self.plan()
-        return read_changes(plan, self.read_of(plan), limit=self.limit)
+        return read_changelog(plan, self.read_of(plan), limit=self.limit)
 
     def count(self) -> int:
         """Count the rows of the changelog: by the manifests for files that were added or removed as a whole, else by reading."""
         if self.limit is not None:
             return sum(b.num_rows for b in self.batches())
         plan = self.plan()
-        return count_changes(plan, self.read_of(plan))
+        return count_changelog(plan, self.read_of(plan))
 
-    def read_of(self, plan: ChangelogPlan) -> ChangeRead:
+    def read_of(self, plan: ChangelogPlan) -> ChangelogRead:
         """Return what the tasks that read the plan need to know."""
         matching = self.matching()
         last = split_filter(predicate_of(self.row_filter), self.metadata.schema(), matching.key_ids, self.is_sensitive)[1]
         after_matching = None if last is None else bind(last, self.schema, case_sensitive=self.is_sensitive)
-        return ChangeRead.of(plan, self.projection(), self.storage, matching, after_matching)
+        return ChangelogRead.of(plan, self.projection(), self.storage, matching, after_matching)

@@ -1,4 +1,4 @@
-"""Group change tasks into parts that can be read each on their own, where nothing can be shuffled: a mixed snapshot is matched whole."""
+"""Group changelog tasks into parts that can be read each on their own, where nothing can be shuffled: a mixed snapshot is matched whole."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from frazil.arrow.changelog.read_changelog import ChangeRead, read_together
-from frazil.scan.changelog import ChangelogPlan, ChangeTask
+from frazil.arrow.changelog.read_changelog import ChangelogRead, read_together
+from frazil.scan.changelog import ChangelogPlan, ChangelogTask
 
 
-def packed_tasks(tasks: Sequence[ChangeTask], split_size: int, open_cost: int) -> list[list[ChangeTask]]:
+def packed_tasks(tasks: Sequence[ChangelogTask], split_size: int, open_cost: int) -> list[list[ChangelogTask]]:
     """Group tasks, in their order, into groups of about `split_size` bytes; a file counts as at least `open_cost` bytes."""
-    groups: list[list[ChangeTask]] = []
+    groups: list[list[ChangelogTask]] = []
     size = split_size
     for task in tasks:
         cost = max(task.task.size_bytes, open_cost)
@@ -25,7 +25,7 @@ def packed_tasks(tasks: Sequence[ChangeTask], split_size: int, open_cost: int) -
     return groups
 
 
-def partitions_of(plan: ChangelogPlan) -> list[list[ChangeTask]]:
+def partitions_of(plan: ChangelogPlan) -> list[list[ChangelogTask]]:
     """Group the tasks of a changelog so that each group can be read independently of the others."""
     split, groups = plan.options.split, []
     for snapshot in plan.snapshots:
@@ -33,7 +33,7 @@ def partitions_of(plan: ChangelogPlan) -> list[list[ChangeTask]]:
     return groups
 
 
-def partition_rows(tasks: Sequence[ChangeTask], read: ChangeRead) -> Iterator[pa.RecordBatch]:
+def partition_rows(tasks: Sequence[ChangelogTask], read: ChangelogRead) -> Iterator[pa.RecordBatch]:
     """Read the rows of one group of `partitions_of`, in a worker and with one thread, since Spark runs a task per slot."""
     single_threaded = replace(read.context, options=replace(read.context.options, workers=1))
     return read_together(tasks, replace(read, context=single_threaded))
