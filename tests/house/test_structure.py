@@ -168,7 +168,7 @@ def test_a_class_name_stands_for_one_class() -> None:
     places: dict[str, list[str]] = {}
     for name, tree in TREES.items():
         for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef) and node.name != "Java":  # what py4j asks a class for
+            if isinstance(node, ast.ClassDef):
                 places.setdefault(node.name, []).append(name)
     for name, tree in TREES.items():
         for alias in type_aliases(tree):
@@ -212,6 +212,25 @@ def test_only_spark_rooms_know_pyspark() -> None:
         skipped = typing_only(tree)
         wrong += [name for n in ast.walk(tree) if id(n) not in skipped for t in imported(name, n) if t.split(".")[0] in ("pyspark", "py4j")]
     assert wrong == []
+
+
+TO_THE_JVM = {"_jvm", "_jdf", "_jsparkSession", "_jsc", "_jreader", "_jschema", "_jc", "_jsq", "_gateway", "getClass", "getSimpleName"}
+
+
+def test_the_jvm_is_touched_in_its_files_only() -> None:
+    """What leads to the JVM, as an attribute or as the text of one (`hasattr`), stands in `spark/host/jvm*.py`."""
+    inside, outside = 0, []
+    for name, tree in TREES.items():
+        for node in ast.walk(tree):
+            touched = node.attr if isinstance(node, ast.Attribute) else node.value if isinstance(node, ast.Constant) else None
+            java_class = isinstance(touched, str) and re.match(r"(org\.apache\.(spark|hadoop)|java|scala|com\.fasterxml)\.[\w.$]+$", touched)
+            if not (java_class and room(name) == "spark") and touched not in TO_THE_JVM:
+                continue
+            if name.startswith("frazil.spark.host.jvm"):
+                inside += 1
+            else:
+                outside.append(f"{name}:{node.lineno} {touched}")
+    assert inside > 40 and outside == []
 
 
 def test_own_imports_stand_at_the_top() -> None:

@@ -1,18 +1,26 @@
-"""Spark's inside as Frazil calls it: every name of `spark.host.jvm` is there in this Spark, and where one is gone rows are the same."""
+"""Spark's inside as Frazil calls it: every name of the `spark.host.jvm` files is there in this Spark, and where one is gone rows are the same."""
 
 from __future__ import annotations
 
+import ast
 import logging
+import os
+import re
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import ParseException
 from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
 from frazil.spark.deletes import one_array
-from frazil.spark.host import fall_back, hadoop, jvm
+from frazil.spark.host import fall_back, jvm, jvm_hadoop, jvm_plans, jvm_reads, jvm_views
 from frazil.spark.scan import file_index, pushed
+from frazil.spark.streams.partition_commits import batch_watermark
 from tests.builders.spark_frames import ids
 
 pytestmark = pytest.mark.spark
@@ -26,43 +34,46 @@ def warnings(monkeypatch, caplog):
     return lambda: [r.getMessage() for r in caplog.records if "differs from what Frazil expects" in r.getMessage()]
 
 
-class Seven:
-    class Java:
-        implements = ["java.util.function.IntSupplier"]
+SPARKS_INSIDE = (jvm, jvm_plans, jvm_reads, jvm_views, jvm_hadoop)
 
-    def getAsInt(self):
-        return 7
+
+def names_of_the_jvm_files():
+    """List the public functions, classes, constants, methods and properties of the files that touch the JVM."""
+    names = set()
+    for file in Path(jvm.__file__).parent.glob("jvm*.py"):
+        for node in ast.parse(file.read_text()).body:
+            inside = node.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_") else []
+            for n in [node, *inside]:
+                if isinstance(n, ast.FunctionDef | ast.ClassDef):
+                    names.add(n.name)
+                elif isinstance(n, ast.Assign) and not (isinstance(node, ast.ClassDef) and node.name == "NodeKind"):
+                    names |= {t.id for t in n.targets if isinstance(t, ast.Name)}
+    return {name for name in names if not name.startswith("_")}
+
+
+def test_every_name_of_the_jvm_files_is_touched_below():
+    found = names_of_the_jvm_files()
+    text = Path(__file__).read_text()
+    assert {m.__name__ for m in SPARKS_INSIDE} == {f"frazil.spark.host.{f.stem}" for f in Path(jvm.__file__).parent.glob("jvm*.py")}
+    assert len(found) > 80 and [name for name in sorted(found) if not re.search(rf"\b{name}\b", text)] == []
 
 
 @pytest.mark.versions
-def test_every_call_of_the_jvm_is_there_in_this_spark(session, tmp_path):
+def test_every_call_about_the_session_is_there_in_this_spark(session):
     host = jvm.jvm_of(session)
     assert host is jvm.jvm_of(session) and jvm.is_classic(session.range(1)) and not jvm.is_stopped(session)
+    assert isinstance(host, jvm.Jvm) and host.view is session._jvm
     assert jvm.default_parallelism(session) == 2 and jvm.running_tasks(session) == 0 and jvm.largest_heap(session) > 0
     assert jvm.class_is_loaded(session, "org.apache.spark.sql.SparkSession") and not jvm.class_is_loaded(session, "org.nowhere.Thing")
-    assert hadoop.has_file_system(session, "file") and not hadoop.has_file_system(session, "spork")
-    assert hadoop.hadoop_settings(session, ["fs.defaultFS", "fs.none"]) == {"fs.defaultFS": "file:///"}
-    assert hadoop.hadoop_version(session).startswith("3.")
-    assert jvm.can_up_cast(session, '"integer"', '"long"') and not jvm.can_up_cast(session, '"long"', '"integer"')
-    (condition,) = jvm.each(jvm.analysed_plan(session.range(1).where("exists (select 1)")).expressions())
-    assert jvm.is_subquery(session, condition)
+    assert jvm_hadoop.has_file_system(session, "file") and not jvm_hadoop.has_file_system(session, "spork")
+    assert jvm_hadoop.hadoop_settings(session, ["fs.defaultFS", "fs.none"]) == {"fs.defaultFS": "file:///"}
+    assert jvm_hadoop.hadoop_version(session).startswith("3.")
+    # hadoop-aws does not come with PySpark: its names are tried where it is on the class path (tests/spark/test_s3_scan.py)
+    assert jvm_hadoop.S3A_FILE_SYSTEM.startswith(jvm_hadoop.S3A_PACKAGE) and not jvm.class_is_loaded(session, jvm_hadoop.S3A_FILE_SYSTEM)
     assert (
         list(host.texts(["a", "b"])) == ["a", "b"] and host.map({"k": "v"}).get("k") == "v" and host.map({"k": "v"}) is host.map({"k": "v"})
     )
-
-    frame = session.range(3)
-    assert jvm.frame_of(session, jvm.analysed_plan(frame)).count() == 3
-    (id_,) = jvm.each(jvm.analysed_plan(frame).output())
-    assert frame.select((jvm.column_of(session, id_) + 1).alias("n")).agg(F.sum("n")).first()[0] == 6
-    catalyst, no_option = jvm.catalyst(session), jvm.no_option(session)
-    alias = catalyst.expressions.Alias(id_, "n", id_.exprId(), id_.qualifier(), no_option, jvm.scala_seq(session, []))
-    project = catalyst.plans.logical.Project(jvm.scala_seq(session, [alias]), jvm.analysed_plan(frame))
-    name = catalyst.AliasIdentifier("t", jvm.scala_seq(session, ["db"]))
-    assert jvm.frame_of(session, catalyst.plans.logical.SubqueryAlias(name, project)).select("db.t.n").columns == ["n"]
-    assert [jvm.parsed_kind(session, x) for x in ("id + 1", "id n", "explode(m) as (k, v)")] == ["Add", "Alias", "MultiAlias"]
-    named = frame.select(host.named_column("`id`", "i", False), host.named_column("`id`", "d", True))
-    assert named.columns == ["i", "d"] and [tuple(r) for r in named.collect()] == [(0, 0.0), (1, 1.0), (2, 2.0)]
-
+    assert jvm.no_option(session).isEmpty() and list(jvm.each(jvm.scala_seq(session, ["a", "b"]))) == ["a", "b"]
     set_here = session.conf.getAll() if callable(session.conf.getAll) else session.conf.getAll
     assert jvm.settings_of(session) == set_here
     copies = jvm.SessionCopies(session, host)
@@ -72,41 +83,173 @@ def test_every_call_of_the_jvm_is_there_in_this_spark(session, tmp_path):
     session.conf.set("spark.sql.frazil.test", "1")
     assert not copies.are_current(session)
     session.conf.unset("spark.sql.frazil.test")
-
     jvm.set_active(session, host)
     fewest = "spark.sql.adaptive.coalescePartitions.minPartitionNum"
     assert jvm.put_setting(session, fewest, "7") and session.conf.get(fewest, None) == "7"
     assert jvm.put_setting(session, fewest, None) and session.conf.get(fewest, None) is None
     assert jvm.has_jvm() and jvm.jvm_property("java.version") and jvm.jvm_property("frazil.none") is None
     assert jvm.running_context() is session.sparkContext and (jvm.spark_home() / "jars").is_dir()
+
+
+@pytest.mark.versions
+def test_every_call_about_plans_is_there_in_this_spark(session):
+    frame = session.range(3)
+    packages = (jvm.EXPRESSIONS, jvm.CATALYST + "plans.logical.", jvm.CATALYST + "analysis.")
+    assert jvm.CATALYST.startswith(jvm.SPARK)
+    for kind in jvm_plans.NodeKind:
+        assert any(jvm.class_is_loaded(session, package + kind) for package in packages), kind
+    assert jvm_plans.frame_of(session, jvm_plans.analysed_plan(frame)).count() == 3
+    assert jvm_plans.frame_of(session, jvm_plans.written_plan(frame)).count() == 3 and jvm_plans.estimated_bytes(frame) == 24
+    (id_,) = jvm_plans.selected_expressions(frame.select("id"))
+    assert jvm_plans.kind_of(id_) == "AttributeReference"
+    assert frame.select((jvm_plans.column_of(session, id_) + 1).alias("n")).agg(F.sum("n")).first()[0] == 6
+    assert isinstance(F.col("id"), jvm.classic_column()) and frame.select(jvm_plans.output_column(frame, 0)).columns == ["id"]
+    assert jvm_plans.aliased(frame, ["db", "t"]).select("db.t.id").columns == ["id"]
+    like, wider = frame.toDF("n"), session.range(4).selectExpr("id", "id + 1 as m")
+    renamed = jvm_plans.with_columns_of(wider, like)
+    assert renamed.columns == ["n", "m"] and jvm_plans.output_ids(renamed)[:1] == jvm_plans.output_ids(like)
+    assert renamed.select(like.n).count() == 4
+    named = frame.select(jvm.jvm_of(session).named_column("`id`", "i", False), jvm.jvm_of(session).named_column("`id`", "d", True))
+    assert named.columns == ["i", "d"] and [tuple(r) for r in named.collect()] == [(0, 0.0), (1, 1.0), (2, 2.0)]
+
+    selected = frame.selectExpr("id + 1 as a", "rand() as b", "hash(id)")
+    assert jvm_plans.are_deterministic(selected) == [True, False, True] and jvm_plans.is_row_by_row(selected, frame)
+    assert not jvm_plans.is_row_by_row(frame.selectExpr("sum(id)"), frame)
+    plus, random, _ = jvm_plans.selected_expressions(selected)
+    assert jvm_plans.is_builtin(plus) and jvm_plans.has_references(plus) and not jvm_plans.has_references(random)
+    (function,) = jvm_plans.selected_expressions(frame.select(F.udf(lambda v: str(v), useArrow=False)("id")))
+    assert not jvm_plans.is_builtin(function) and jvm_plans.full_text(session, function) is None
+    (number,) = jvm_plans.output_ids(frame)
+    assert jvm_plans.full_text(session, plus) == jvm_plans.expression_sql(plus) == "(id + CAST(1 AS BIGINT))"
+    assert jvm_plans.full_text(session, plus, {number: "side"}) == "(side.id + CAST(1 AS BIGINT))"
+    assert jvm_plans.full_text(session, random) is None
+    both = jvm_plans.filter_condition(frame.where("id > 1 and id < 3"))
+    assert [jvm_plans.kind_of(e) for e in jvm_plans.conjuncts(both)] == ["GreaterThan", "LessThan"]
+    narrower = session.range(3).selectExpr("id", "id + 1 as m")
+    assert jvm_plans.filter_condition(narrower.select("id").where(narrower.m > 1)) is None
+    other = session.range(3).selectExpr("cast(id as int) as n", "cast(id as string) as t")
+    joined = frame.join(other, (frame.id == other.n) & F.col("id").eqNullSafe(F.col("id")) & (F.col("t") == "1"))
+    n, _ = jvm_plans.output_ids(other)
+    assert list(jvm_plans.equalities(jvm_plans.join_condition(joined))) == [(number, n, False), (number, number, True)]
+    (condition,) = jvm.each(jvm_plans.analysed_plan(session.range(1).where("exists (select 1)")).expressions())
+    assert jvm_plans.is_subquery(session, condition) and not jvm_plans.is_subquery(session, plus)
+    assert jvm_plans.can_up_cast(session, '"integer"', '"long"') and not jvm_plans.can_up_cast(session, '"long"', '"integer"')
+    assert [jvm_plans.parsed_kind(session, x) for x in ("id + 1", "id n", "explode(m) as (k, v)")] == ["Add", "Alias", "MultiAlias"]
+
+
+@pytest.mark.versions
+def test_every_call_about_filters_and_the_text_of_queries_is_there_in_this_spark(session):
+    rows = session.sql("select 1 as n, named_struct('m', 2) as s, timestamp'2026-01-02 03:04:05' as t")
+    where = jvm_plans.filter_condition(rows.where("s.m = 2 and cast(t as date) > date'1970-01-03' and n is not null"))
+    member, day, _ = jvm_plans.conjuncts(where)
+    nodes = jvm_plans.filter_nodes(member)
+    assert [n.kind for n in nodes] == ["EqualTo", "GetStructField", "AttributeReference", "Literal"]
+    assert isinstance(nodes[0], jvm_plans.FilterNode)
+    assert [n.children for n in nodes] == [2, 1, 0, 0] and (nodes[1].member, nodes[2].column) == ("m", "s")
+    assert (nodes[3].type, nodes[3].value) == ("integer", "2")
+    _, cast, _, _ = jvm_plans.filter_nodes(day)
+    assert (cast.kind, cast.type, cast.zone) == ("Cast", "date", session.conf.get("spark.sql.session.timeZone"))
+    assert jvm_plans.literal_value(jvm_plans.descendant(day, [1])) == 2 and jvm_plans.descendant(day, []) is day
+    in_list = session.range(30).where(F.col("id").isin(*range(20)))._jdf.queryExecution().optimizedPlan()
+    (in_set,) = jvm.each(in_list.expressions())
+    type_, texts = jvm_plans.in_set_values(in_set, ("long",), 20)
+    assert jvm_plans.kind_of(in_set) == "InSet" and type_ == "long" and sorted(map(int, texts)) == list(range(20))
+    assert jvm_plans.in_set_values(in_set, ("long",), 19) is None and jvm_plans.in_set_values(in_set, ("date",), 20) is None
+
+    sql = "with x as (select * from db.a) select * from x join b as c on exists (select 1 from `d.e`)"
+    tables = set(jvm_plans.named_tables(session, jvm_plans.parsed_query(session, sql)))
+    assert tables == {
+        jvm_plans.NamedTable(sql.index("db.a"), ("db", "a"), False),
+        jvm_plans.NamedTable(sql.index("b as c"), ("b",), True),
+        jvm_plans.NamedTable(sql.index("`d.e`"), ("d.e",), False),
+    }
+    with pytest.raises(ParseException):
+        jvm_plans.parsed_query(session, "drop table t")
+
+
+class Seven(jvm_views.NumberedTag):
+    """Stand for an object of this process that the JVM calls."""
+
+
+@pytest.mark.versions
+def test_every_call_about_temporary_views_is_there_in_this_spark(session):
+    host, frame = jvm.jvm_of(session), session.range(3)
     frame.createOrReplaceTempView("jvm_view")
-    views = jvm.TemporaryViews(session, host)
+    views = jvm_views.TemporaryViews(session, host)
     (view,) = [v for v in views if v.name == "jvm_view"]
+    assert isinstance(view, jvm_views.TemporaryView) and view.plan.getClass() == jvm_plans.written_plan(frame).getClass()
     assert (view.quoted, views.cached(view)) == ("`jvm_view`", None)
     session.catalog.cacheTable("jvm_view")
     cached = views.cached(view)
-    assert cached.by_name and not views.nothing_is_cached
+    assert isinstance(cached, jvm_views.CachedView) and cached.by_name and not views.nothing_is_cached
+    assert jvm_plans.kind_of(cached.plan) == "SubqueryAlias"
     views.uncache(cached)
-    views.replace(view, jvm.written_plan(session.range(5)))
+    views.replace(view, jvm_plans.written_plan(session.range(5)))
     views.cache_again(cached)
     assert session.table("jvm_view").count() == 5 and session.catalog.isCached("jvm_view")
-    session.catalog.dropTempView("jvm_view")
-    tags, plan = jvm.PlanTags(host, "frazil.test"), jvm.analysed_plan(frame)
-    assert tags.get(plan) is None
-    tags.set(session, plan, Seven())
-    assert tags.get(plan).getAsInt() == 7
-    under = tags.under_columns_of(plan, jvm.analysed_plan(session.range(2)))
-    assert [c.exprId().id() for c in jvm.each(under.output())] == [c.exprId().id() for c in jvm.each(plan.output())]
-    with pytest.raises(ValueError, match="column id is gone"):
-        tags.under_columns_of(plan, jvm.analysed_plan(session.range(2).toDF("other")))
+    session.catalog.uncacheTable("jvm_view")
+    jvm_views.drop_temporary_view(session, "jvm_view")
+    assert not session.catalog.tableExists("jvm_view")
 
-    numbers = jvm.array_frame(
+    tags, plan = jvm_views.PlanTags(host, "frazil.test"), jvm_plans.analysed_plan(frame)
+    assert tags.number(plan) is None
+    jvm.listen(session)
+    tags.set(session, plan, Seven(7))
+    assert tags.number(plan) == Seven(7).getAsInt() == 7
+    assert jvm_views.NumberedTag.Java.implements == jvm.implementing("java.util.function.IntSupplier").implements
+    under = tags.under_columns_of(plan, jvm_plans.analysed_plan(session.range(2)))
+    assert jvm_plans.output_ids(jvm_plans.frame_of(session, under)) == jvm_plans.output_ids(frame)
+    with pytest.raises(ValueError, match="column id is gone"):
+        tags.under_columns_of(plan, jvm_plans.analysed_plan(session.range(2).toDF("other")))
+    filtered = jvm_plans.analysed_plan(frame.where("id > 0"))
+    exchanged = jvm_views.rewritten(filtered, lambda node: under if tags.number(node) == 7 else node)
+    assert jvm_plans.frame_of(session, exchanged).count() == 1
+
+
+@pytest.mark.versions
+def test_every_call_about_reads_is_there_in_this_spark(session, tmp_path):
+    host = jvm.jvm_of(session)
+    numbers = jvm_reads.array_frame(
         session, host, s.StructType([s.StructField("n", s.ArrayType(s.LongType(), False), False)]), np.array([1, -2, 2**62])
     )
     assert numbers.first()["n"] == [1, -2, 2**62]
-    relations = jvm.ParquetRelations(host, file_index.FileIndex, "number")
+    assert jvm.class_is_loaded(session, jvm_reads.FILE_INDEX)
+    relations = jvm_reads.ParquetRelations(host, file_index.FileIndex, "number")
     assert relations.numbers.fieldNames()[0] == "number" and relations.no_columns.length() == 0
-    assert relations.path(f"file:{tmp_path}").apply(0).toString() == f"file:{tmp_path}" and relations.listing("[]").size() == 0
+    assert relations.path(f"file:{tmp_path}").apply(0).toString() == f"file:{tmp_path}" and relations.listing([], [], []).size() == 0
+    pq.write_table(pa.table({"id": [1, 2]}), tmp_path / "a.parquet")
+    files = [f"{tmp_path}/a.parquet"], [(tmp_path / "a.parquet").stat().st_size], [9]
+    index = file_index.FileIndex(host, str(tmp_path), *files, lambda _: None)
+    scanned = index.relations.scan(session, session._jsparkSession, s.StructType([s.StructField("id", s.LongType())]), index, {})
+    assert sorted(map(tuple, scanned.collect())) == [(1, 9), (2, 9)]
+
+
+@pytest.mark.versions
+def test_partitions_are_committed_a_batch_later_when_the_watermark_of_a_batch_is_told_otherwise(session, tmp_path, warnings):
+    for n in range(3):
+        (tmp_path / f"{n}.json").write_text(f'{{"t": "2026-01-0{n + 1}T00:00:00Z"}}')
+        os.utime(tmp_path / f"{n}.json", (n + 1, n + 1))  # by which Spark orders them
+    stream = session.readStream.schema("t timestamp").option("maxFilesPerTrigger", 1).json(str(tmp_path))
+    assert not jvm_plans.has_watermark(stream) and jvm_plans.has_watermark(stream.withWatermark("t", "0 seconds"))
+    known, told = [], []
+
+    def at_batch(batch, _):
+        query = next(q for q in session.streams.active)
+        known.append(jvm_plans.batch_watermark_ms(query))
+        assert batch_watermark(session, query.id) == (known[-1] or None)
+        changed = SimpleNamespace(_jsq=session._jvm.java.util.HashMap(), lastProgress=query.lastProgress)
+        with pytest.raises(jvm.NOT_AS_KNOWN):
+            jvm_plans.batch_watermark_ms(changed)
+        batch.collect()  # by which Spark sees the times of its rows
+        told.append(batch_watermark(SimpleNamespace(streams=SimpleNamespace(get=lambda _: changed)), query.id))
+
+    write = stream.withWatermark("t", "0 seconds").writeStream.foreachBatch(at_batch).trigger(availableNow=True)
+    write.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
+    day = 86_400_000
+    assert [b - known[1] for b in known[1:]] == [0, day] and known[0] == 0
+    assert told == [None, None, known[1]]  # asked of another class, it is the one of the batch before
+    (said,) = warnings()
+    assert said.startswith("The watermark of a batch") and "committed a batch later" in said and "slower" not in said
 
 
 def table(catalog, name="db.t", **options):
@@ -141,7 +284,7 @@ def test_rows_are_the_same_when_the_file_index_has_a_method_more(session, catalo
 def test_rows_are_the_same_when_local_relations_are_made_otherwise(session, catalog, warnings, monkeypatch):
     t = table(catalog)
     assert rows(t, session) == EXPECTED and not warnings()
-    monkeypatch.setattr(jvm, "_CATALYST", "org.nowhere.")
+    monkeypatch.setattr(jvm_reads, "CATALYST", "org.nowhere.")
     calls = []
     monkeypatch.setattr(one_array, "array_frame", lambda *a, real=one_array.array_frame: (calls.append(a), real(*a))[1])
     assert rows(t, session) == rows(t, session) == EXPECTED and len(calls) == 2  # it was asked for, and went another way

@@ -100,7 +100,7 @@ def test_a_task_that_is_tried_again_says_so():
         attemptNumber, taskAttemptId, partitionId = (lambda _: 1), (lambda _: 7), (lambda _: 0)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("frazil.spark.tasks.spark_runner.TaskContext.get", staticmethod(lambda: Again()))
+        patch.setattr("frazil.spark.tasks.this_task.TaskContext.get", staticmethod(lambda: Again()))
         report = next(work_on(0, -3, cloudpickle.dumps(abs))).to_pylist()[0]
     assert report["retried"] and cloudpickle.loads(report["result"]) == (False, 3)
 

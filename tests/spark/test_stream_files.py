@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 import frazil
 from frazil.errors import InvalidInput, Unsupported
-from frazil.spark.host import jvm
+from frazil.spark.host.jvm_plans import has_watermark
 from frazil.spark.streams import files
 from frazil.stream.partitions.directories import publish
 from tests.builders.stream_folders import FolderSource
@@ -171,7 +171,7 @@ def test_what_cannot_work_is_refused_before_the_query_starts(session, tmp_path):
         frazil.write_stream_files(session.range(1), out, partition_by=["id"])
     with pytest.raises(InvalidInput, match="needs a checkpoint") as caught:
         frazil.write_stream_files(frame, out, partition_by=["dt"]).start()
-    assert "checkpointLocation" in caught.value.hint and not jvm.has_watermark(frame)
+    assert "checkpointLocation" in caught.value.hint and not has_watermark(frame)
     shutil.rmtree(tmp_path / "in")
 
 

@@ -286,7 +286,6 @@ def source_writer(table, overwrite=False, **options):
 
 def written(table, monkeypatch, *rows, batch=0):
     """The message of a task that has written rows."""
-    from frazil.spark.streams import source_writer as module
 
     class Task:
         def getLocalProperty(self, name):
@@ -295,10 +294,10 @@ def written(table, monkeypatch, *rows, batch=0):
         def attemptNumber(self):
             return 0
 
-    monkeypatch.setattr(module.TaskContext, "get", lambda: Task())
-    monkeypatch.setattr("frazil.spark.streams.source_writer.task_was_retried", lambda: False)
+        partitionId = taskAttemptId = attemptNumber
+
+    monkeypatch.setattr("frazil.spark.tasks.this_task.TaskContext", type("Now", (), {"get": staticmethod(Task)}))
     found = pa.record_batch({"id": [r[0] for r in rows], "p": [r[1] for r in rows], "v": [r[2] for r in rows]})
-    monkeypatch.setattr("frazil.spark.door.datasource.TaskContext", type("None_", (), {"get": staticmethod(lambda: None)}))
     return source_writer(table).write(iter([found]))
 
 

@@ -14,7 +14,8 @@ from frazil.errors import InvalidInput, NoSuchTableError, TableAlreadyExistsErro
 from frazil.scan.snapshot_ref import selector_suffix
 from frazil.scan.suffixes import is_suffix
 from frazil.spark.door.session_catalogs import session_catalogs
-from frazil.spark.host.jvm import analysed_plan, is_classic
+from frazil.spark.host.jvm import is_classic
+from frazil.spark.host.jvm_plans import expression_sql, filter_condition
 from frazil.spark.types.spark_types import time_enabled, to_spark
 from frazil.storage import absolute
 from frazil.table.catalog import Catalog
@@ -195,5 +196,5 @@ def sql_of(spark: Any, table: Table, condition: Any) -> str:
             "A Column as the condition of overwrite() is not supported on Spark Connect.",
             hint="Give it as text: writeTo(…).overwrite(\"day = DATE '2026-01-01'\").", table=table.location(),
         )  # fmt: skip
-    plan = analysed_plan(empty.filter(condition))
-    return str(plan.condition().sql()) if hasattr(plan, "condition") else str(condition)
+    resolved = filter_condition(empty.filter(condition))
+    return str(condition) if resolved is None else expression_sql(resolved)

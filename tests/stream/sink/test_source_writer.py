@@ -45,11 +45,12 @@ def sent(monkeypatch, table, batch, *tasks, columns="id p v", **options):
             def partitionId(self):
                 return self.number
 
+            def attemptNumber(self):
+                return 0
+
             taskAttemptId = partitionId
 
-        now = type("Now", (), {"get": staticmethod(Task)})
-        for module in (source_writer, keyed_writer):
-            monkeypatch.setattr(module, "TaskContext", now)
+        monkeypatch.setattr("frazil.spark.tasks.this_task.TaskContext", type("Now", (), {"get": staticmethod(Task)}))
         names = columns.split()
         types = [pa.int64() if isinstance(TYPES[n], LongType) else pa.string() for n in names]
         arrays = [pa.array([row[n] for row in rows], t) for n, t in enumerate(types)]

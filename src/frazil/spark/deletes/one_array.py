@@ -15,7 +15,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import types as s
 
 from frazil.spark.host.fall_back import fall_back
-from frazil.spark.host.jvm import NOT_AS_KNOWN, array_frame, jvm_of
+from frazil.spark.host.jvm import NOT_AS_KNOWN, jvm_of
+from frazil.spark.host.jvm_reads import array_frame
 
 _SCHEMA = s.StructType([s.StructField("numbers", s.ArrayType(s.LongType(), False), False)])
 

@@ -19,24 +19,22 @@ from frazil.catalog.names import identifier_parts
 from frazil.errors import InvalidInput, ValidationError
 from frazil.expr.nodes import Expression, Literal
 from frazil.expr.quoted import back_quoted
-from frazil.spark.host.jvm import analysed_plan, catalyst, column_of, each, frame_of, is_classic, no_option, scala_seq
+from frazil.spark.host import jvm_plans
+from frazil.spark.host.jvm import is_classic
 from frazil.spark.host.quiet import quietly
 from frazil.spark.host.sql_text import null_safe
 from frazil.spec.schema import Schema
 
 OWN = "__frazil_"
 """How the names of Frazil's helper columns begin."""
-_EQUAL = {"EqualTo": False, "EqualNullSafe": True}
 _UUID = re.compile(r"CAST\(('[0-9a-fA-F-]{36}') AS uuid\)")  # UUIDs are texts in Spark; quotes inside a constant are escaped
-_WHOLE_NUMBERS = ("byte", "short", "integer", "long")
 
 
 def named(frame: DataFrame, parts: Sequence[str]) -> DataFrame:
     """Alias a frame by a name of several parts, so that `cat.db.t.id`, `db.t.id`, `t.id` and `id` all mean its column."""
     if not is_classic(frame) or len(parts) == 1:
         return frame.alias(parts[-1])
-    name = catalyst(frame.sparkSession).AliasIdentifier(parts[-1], scala_seq(frame.sparkSession, parts[:-1]))
-    return frame_of(frame.sparkSession, catalyst(frame.sparkSession).plans.logical.SubqueryAlias(name, analysed_plan(frame)))
+    return jvm_plans.aliased(frame, parts)
 
 
 def standing_for(frame: DataFrame, like: DataFrame, alias: str = "") -> DataFrame:
@@ -47,14 +45,7 @@ def standing_for(frame: DataFrame, like: DataFrame, alias: str = "") -> DataFram
     if not is_classic(frame):
         renamed = frame.toDF(*like.columns, *frame.columns[len(like.columns) :])
         return renamed.alias(alias) if alias else renamed
-    room, plan = catalyst(frame.sparkSession), analysed_plan(frame)
-    nothing = no_option(frame.sparkSession)
-    columns = [
-        room.expressions.Alias(have, want.name(), want.exprId(), want.qualifier(), nothing, scala_seq(frame.sparkSession, ()))
-        for have, want in zip(each(plan.output()), each(analysed_plan(like).output()), strict=False)
-    ]
-    columns += list(each(plan.output()))[len(columns) :]
-    return frame_of(frame.sparkSession, room.plans.logical.Project(scala_seq(frame.sparkSession, columns), plan))
+    return jvm_plans.with_columns_of(frame, like)
 
 
 def bound_to(frame: DataFrame, columns: Sequence[Column]) -> list[Column]:
@@ -64,22 +55,9 @@ def bound_to(frame: DataFrame, columns: Sequence[Column]) -> list[Column]:
     chosen = analysed(frame, columns)
     if not is_classic(frame):
         return list(columns)
-    spark = frame.sparkSession
-    if not _is_row_by_row(frame, chosen):
+    if not jvm_plans.is_row_by_row(chosen, frame):
         raise InvalidInput("Aggregate, window and generator functions are not allowed, as each row is decided by itself.")
-    resolved = each(analysed_plan(chosen).projectList())
-    return [column_of(spark, e.child() if e.getClass().getSimpleName() == "Alias" else e) for e in resolved]
-
-
-def _is_row_by_row(frame: DataFrame, chosen: DataFrame) -> bool:
-    """Return whether the expressions selected from a frame are computed from its columns alone, row by row."""
-    plan = analysed_plan(chosen)
-    return bool(plan.getClass().getSimpleName() == "Project" and plan.references().subsetOf(analysed_plan(frame).outputSet()))
-
-
-def are_deterministic(chosen: DataFrame) -> list[bool]:
-    """Return, for each expression of a SELECT, whether it gives the same value each time it is computed."""
-    return [bool(e.deterministic()) for e in each(analysed_plan(chosen).projectList())]
+    return [jvm_plans.column_of(frame.sparkSession, e) for e in jvm_plans.selected_expressions(chosen)]
 
 
 def columns_by_id(frame: DataFrame, schema: Schema) -> dict[int, Column]:
@@ -92,7 +70,7 @@ def column_at(frame: DataFrame, place: int) -> Column:
     names = frame.columns  # asked for once: each call costs time for every column
     alike = sum(n.lower() == names[place].lower() for n in names)
     if alike > 1 and is_classic(frame):  # a session that ignores case takes them for one name
-        return column_of(frame.sparkSession, analysed_plan(frame).output().apply(place))
+        return jvm_plans.output_column(frame, place)
     return frame[back_quoted([names[place]])]
 
 
@@ -134,29 +112,15 @@ def equal_columns(target: DataFrame, source: DataFrame, on: Column) -> list[tupl
     if not (is_classic(target) and is_classic(source)):
         return []
     with as_input():
-        condition = analysed_plan(target.join(source, on)).condition().get()
-    of_target = {a.exprId().id(): n for n, a in enumerate(each(analysed_plan(target).output()))}
-    of_source = {a.exprId().id(): n for n, a in enumerate(each(analysed_plan(source).output()))}
+        condition = jvm_plans.join_condition(target.join(source, on))
+    of_target = {id_: n for n, id_ in enumerate(jvm_plans.output_ids(target))}
+    of_source = {id_: n for n, id_ in enumerate(jvm_plans.output_ids(source))}
     pairs = []
-    for e in _conjuncts(condition):
-        nulls = _EQUAL.get(e.getClass().getSimpleName())
-        left, right = (None, None) if nulls is None else (_attribute(e.left()), _attribute(e.right()))
-        if nulls is None or left is None or right is None:
-            continue
+    for left, right, nulls in jvm_plans.equalities(condition):
         for target_id, source_id in ((left, right), (right, left)):
             if target_id in of_target and source_id in of_source:
                 pairs.append((of_target[target_id], of_source[source_id], nulls))
     return pairs
-
-
-def _attribute(e: Any) -> int | None:
-    """Return the id of a column, also below a cast of a whole number to a wider type, which keeps its order; None for other expressions."""
-    if e.getClass().getSimpleName() == "Cast":
-        before, after = (
-            _WHOLE_NUMBERS.index(n) if n in _WHOLE_NUMBERS else -1 for n in (e.child().dataType().typeName(), e.dataType().typeName())
-        )
-        e = e.child() if 0 <= before <= after else e
-    return int(e.exprId().id()) if e.getClass().getSimpleName() == "AttributeReference" else None
 
 
 def conditions(frame: DataFrame, where: Column) -> list[str]:
@@ -166,10 +130,10 @@ def conditions(frame: DataFrame, where: Column) -> list[str]:
         chosen = frame.filter(where)
     if not is_classic(frame):
         return []
-    plan = analysed_plan(chosen)
-    if not hasattr(plan, "condition"):
+    if (condition := jvm_plans.filter_condition(chosen)) is None:
         return []
-    return [str(e.sql()) for e in _conjuncts(plan.condition()) if e.deterministic() and _is_builtin(e)]
+    texts = [jvm_plans.full_text(frame.sparkSession, e) for e in jvm_plans.conjuncts(condition)]
+    return [text for text in texts if text is not None]
 
 
 def texts_of(frame: DataFrame, columns: Sequence[Column], sides: Mapping[str, DataFrame]) -> list[str | None]:
@@ -177,35 +141,11 @@ def texts_of(frame: DataFrame, columns: Sequence[Column], sides: Mapping[str, Da
     function, a sub-query) that no text describes in full."""
     if not columns:
         return []
-    side_of = {a.exprId().id(): name for name, side in sides.items() for a in each(analysed_plan(side).output())}
+    side_of = {id_: name for name, side in sides.items() for id_ in jvm_plans.output_ids(side)}
     chosen = analysed(frame, columns)
-    if not _is_row_by_row(frame, chosen):
+    if not jvm_plans.is_row_by_row(chosen, frame):
         return [None] * len(columns)
-    resolved = [e.child() if e.getClass().getSimpleName() == "Alias" else e for e in each(analysed_plan(chosen).projectList())]
-    return [str(_qualified(frame, e, side_of).sql()) if e.deterministic() and _is_builtin(e) else None for e in resolved]
-
-
-def _qualified(frame: DataFrame, e: Any, side_of: Mapping[int, str]) -> Any:
-    """Qualify each column of an expression by the name of its side."""
-    if e.getClass().getSimpleName() == "AttributeReference":
-        return e.withQualifier(scala_seq(frame.sparkSession, [side_of[e.exprId().id()]]))
-    inside = [_qualified(frame, c, side_of) for c in each(e.children())]
-    return e.withNewChildren(scala_seq(frame.sparkSession, inside)) if inside else e
-
-
-def _is_builtin(e: Any) -> bool:
-    """Return whether an expression consists of built-in functions only: a UDF may have the name of a function that Frazil knows."""
-    name = e.getClass().getSimpleName()
-    return not ("UDF" in name or "Subquery" in name or "UDAF" in name) and all(_is_builtin(c) for c in each(e.children()))
-
-
-def _conjuncts(e: Any) -> Iterator[Any]:
-    """Yield the parts of a Catalyst expression that AND joins."""
-    if e.getClass().getSimpleName() == "And":
-        yield from _conjuncts(e.left())
-        yield from _conjuncts(e.right())
-    else:
-        yield e
+    return [jvm_plans.full_text(frame.sparkSession, e, side_of) for e in jvm_plans.selected_expressions(chosen)]
 
 
 def expression(value: Any) -> Column:

@@ -16,16 +16,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
-from pyspark import TaskContext, cloudpickle
+from pyspark import cloudpickle
 
 from frazil.arrow.values.arrow_schema import to_arrow_schema
 from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_rows import write
 from frazil.codec.deletion_vector import positions_array, positions_bitmap
-from frazil.errors import InvalidInput
 from frazil.rows.change import ChangeContext, Changed, placed
 from frazil.rows.remove import remove_positions
 from frazil.scan.tasks import FileScanTask
+from frazil.spark.tasks.this_task import input_errors, this_task
 from frazil.spark.types.fitted import fitted
 from frazil.spec.data_file import DataFile
 from frazil.spec.schema import Schema
@@ -125,25 +125,19 @@ class _CountedRows:
 
 def write_rows_and_positions(sink: Sink, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Run a task of the first job in a worker: write new rows and bitmaps, yield one report."""
-    task = TaskContext.get()
-    this_task = Place(task.partitionId(), task.taskAttemptId(), 1) if task is not None else Place(workers=1)
-    gathered, files = _CountedRows(), list[DataFile]()
-    with place(this_task):
+    task, gathered, files = this_task(), _CountedRows(), list[DataFile]()
+    with place(Place(task.partition, task.attempt, 1)):
         rows = _new_rows(sink, gathered, batches)
         target = placed(sink.write)
         if sink.schema is None:
             for _ in rows:
                 pass
         else:
-            try:
+            with input_errors():
                 files = write(rows, target)
-            except InvalidInput as e:
-                raise RuntimeError(f"FRAZIL_INPUT: {e}") from None
-    places = _write_places(f"{sink.folder}/places-{this_task.partition:05d}-{this_task.task}.arrow", sink.write.storage, gathered.bitmaps)
-    again = task is not None and task.attemptNumber() > 0
-    report = TaskReport(
-        places, tuple(files), tuple(gathered.rows), tuple(gathered.twice), gathered.matched.serialize() if gathered.matched else b"", again
-    )
+    places = _write_places(f"{sink.folder}/places-{task.partition:05d}-{task.attempt}.arrow", sink.write.storage, gathered.bitmaps)
+    matched = gathered.matched.serialize() if gathered.matched else b""
+    report = TaskReport(places, tuple(files), tuple(gathered.rows), tuple(gathered.twice), matched, task.retried)
     yield pa.record_batch({"report": pa.array([cloudpickle.dumps(report)], pa.binary())})
 
 

@@ -16,9 +16,10 @@ from pyspark.sql import functions as F
 
 from frazil.errors import InvalidInput, ParseError
 from frazil.rows.assign import meant_as_constant
-from frazil.spark.dml.analysed import analysed, are_deterministic, expression
+from frazil.spark.dml.analysed import analysed, expression
 from frazil.spark.host.expression_text import check_text
 from frazil.spark.host.jvm import is_classic
+from frazil.spark.host.jvm_plans import are_deterministic
 from frazil.spark.host.quiet import quietly
 
 _KINDS = {  # the error of Spark's analyser about a filter: the kind of function that it contains

@@ -20,7 +20,7 @@ from frazil.rows.source import MergeSource
 from frazil.spark.dml.staging import StagedFrame, plain, stage_table
 from frazil.spark.host.failures import failure
 from frazil.spark.host.interruptible import interruptible
-from frazil.spark.host.jvm import estimated_bytes
+from frazil.spark.host.jvm_plans import estimated_bytes
 from frazil.spark.tasks.stragglers import settle
 from frazil.spark.types.arrow_types import arrow_schema
 from frazil.spark.types.fitted import fitted

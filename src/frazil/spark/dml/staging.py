@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
-from pyspark import TaskContext, cloudpickle
+from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql import types as s
 
@@ -33,6 +33,7 @@ from frazil.spark.host.interruptible import interruptible
 from frazil.spark.host.workers import check_shared, check_workers, guarded
 from frazil.spark.tasks.numbered_groups import over_groups
 from frazil.spark.tasks.stragglers import settle
+from frazil.spark.tasks.this_task import this_task
 from frazil.spark.types.arrow_types import arrow_schema
 from frazil.spark.types.fitted import fitted
 from frazil.storage import Storage
@@ -196,10 +197,9 @@ def _combined(parts: Sequence[KeyValues]) -> KeyValues | None:
 
 def write_part(staged: StagedFrame, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Write in a worker the rows of one task to one file (none when there are no rows) and yield one report."""
-    task = TaskContext.get()
-    part, attempt = (task.partitionId(), task.taskAttemptId()) if task is not None else (0, 0)
-    report = cloudpickle.dumps(_written(staged, f"{staged.folder}/{part:05d}-{attempt}.arrow", batches))
-    yield pa.record_batch({"part": pa.array([part], pa.int32()), "report": pa.array([report], pa.binary())})
+    task = this_task()
+    report = cloudpickle.dumps(_written(staged, f"{staged.folder}/{task.partition:05d}-{task.attempt}.arrow", batches))
+    yield pa.record_batch({"part": pa.array([task.partition], pa.int32()), "report": pa.array([report], pa.binary())})
 
 
 def _written(staged: StagedFrame, location: str, batches: Iterator[pa.RecordBatch]) -> tuple[tuple[StagedFile, ...], dict[int, KeyValues]]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyspark
-from pyspark import TaskContext, cloudpickle
+from pyspark import cloudpickle
 from pyspark.sql import types as s
 from pyspark.sql.datasource import (
     DataSource,
@@ -52,7 +52,8 @@ from frazil.spark.streams.keyed_writer import KeyedStreamWriter
 from frazil.spark.streams.source_writer import StreamSourceWriter, place_options, stream_options
 from frazil.spark.streams.stream_reader import TableStreamReader
 from frazil.spark.streams.stream_spec import StreamSpec
-from frazil.spark.tasks.stragglers import LINGER, task_was_retried
+from frazil.spark.tasks.stragglers import LINGER
+from frazil.spark.tasks.this_task import task_was_retried, this_task
 from frazil.spark.types.arrow_types import arrow_schema, for_spark
 from frazil.spark.types.fitted import fitted
 from frazil.spark.types.spark_types import contains, to_spark
@@ -317,9 +318,8 @@ class SourceWriter(DataSourceArrowWriter):
         first = next(iterator, None)
         if first is None:
             return []
-        task = TaskContext.get()
-        number, attempt = (task.partitionId(), task.taskAttemptId()) if task is not None else (0, 0)
-        context = replace(context, partition_id=number, task_id=attempt, workers=1)
+        task = this_task()
+        context = replace(context, partition_id=task.partition, task_id=task.attempt, workers=1)
 
         def batches() -> Iterator[pa.RecordBatch]:
             yield first

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyspark.errors import AnalysisException, ParseException
@@ -18,7 +18,9 @@ from pyspark.sql import functions as f
 from frazil.catalog.names import identifier_parts
 from frazil.errors import InvalidInput, SchemaMismatch, Unsupported
 from frazil.expr.quoted import back_quoted
-from frazil.spark.host.jvm import can_up_cast, each, frame_of, is_subquery, jvm_of
+from frazil.spark.host.jvm import jvm_of
+from frazil.spark.host.jvm_plans import NamedTable, can_up_cast, frame_of, named_tables, parsed_query
+from frazil.spark.host.jvm_views import drop_temporary_view
 from frazil.spark.types.spark_types import to_spark
 from frazil.spec.schema import Schema
 
@@ -36,71 +38,33 @@ def query_frame(spark: Any, name: str, sql: str, schema: Schema, query_columns: 
     temporary_views: list[str] = []
     try:
         pieces, end = [], 0
-        for start, stop, parts, aliased in sorted(set(_relations(spark, _parsed(spark, sql), sql, frozenset(), False))):
+        places = {(*_place(table, sql), table.parts, table.has_alias) for table in named_tables(spark, parsed_query(spark, sql))}
+        for start, stop, parts, has_alias in sorted(places):
             found = resolve(parts)
             if isinstance(found, DataFrame):
                 temporary_views.append(f"frazil_view_{uuid.uuid4().hex}")
                 found.createOrReplaceTempView(temporary_views[-1])
-                source = temporary_views[-1] if aliased else f"{temporary_views[-1]} AS {back_quoted(parts[-1:])}"
+                source = temporary_views[-1] if has_alias else f"{temporary_views[-1]} AS {back_quoted(parts[-1:])}"
             else:
                 source = back_quoted(found)
             pieces += [sql[end:start], source]
             end = stop
-        frame = frame_of(spark, _parsed(spark, "".join([*pieces, sql[end:]])))
+        frame = frame_of(spark, parsed_query(spark, "".join([*pieces, sql[end:]])))
     except (AnalysisException, ParseException) as error:
         reason = str(error).strip().partition("\n")[0][:500]
         raise InvalidInput(f"Spark refuses the query of view {name}: {reason}", hint=f"The query is: {sql}", view=name) from error
     finally:
-        for view in temporary_views:  # not by spark.catalog, which would drop what is cached of the table, too
-            spark._jsparkSession.sessionState().catalog().dropTempView(view)
+        for view in temporary_views:  # what is cached of the tables stays cached
+            drop_temporary_view(spark, view)
     return _shaped(spark, name, frame, schema, query_columns)
 
 
-def _parsed(spark: Any, sql: str) -> Any:
-    return spark._jsparkSession.sessionState().sqlParser().parseQuery(sql)
-
-
-def _relations(spark: Any, plan: Any, sql: str, hidden: frozenset[str], aliased: bool) -> Iterator[tuple[int, int, tuple[str, ...], bool]]:
-    """Yield where in the text each table stands: start, end, the parts of its name, and whether the query gives it another name.
-
-    `hidden`: names in small letters that the query itself defines by WITH.
-    """
-    kind = plan.getClass().getSimpleName()
-    if kind == "UnresolvedRelation":
-        parts = tuple(each(plan.multipartIdentifier()))
-        if not (len(parts) == 1 and parts[0].lower() in hidden):
-            start, stop = _place(plan, sql, parts)
-            yield start, stop, parts, aliased
-        return
-    if kind == "UnresolvedWith":
-        inside = hidden
-        for relation in each(plan.cteRelations()):
-            name = str(relation._1())
-            within = inside | {name.lower()} if plan.allowRecursion() else inside
-            yield from _relations(spark, relation._2(), sql, within, False)
-            inside = inside | {name.lower()}
-        yield from _relations(spark, plan.child(), sql, inside, False)
-        return
-    for expression in each(plan.expressions()):
-        yield from _of_expression(spark, expression, sql, hidden)
-    for child in each(plan.children()):
-        yield from _relations(spark, child, sql, hidden, kind == "SubqueryAlias")
-
-
-def _of_expression(spark: Any, expression: Any, sql: str, hidden: frozenset[str]) -> Iterator[tuple[int, int, tuple[str, ...], bool]]:
-    if is_subquery(spark, expression):
-        yield from _relations(spark, expression.plan(), sql, hidden, False)
-    for child in each(expression.children()):
-        yield from _of_expression(spark, child, sql, hidden)
-
-
-def _place(plan: Any, sql: str, parts: tuple[str, ...]) -> tuple[int, int]:
+def _place(table: NamedTable, sql: str) -> tuple[int, int]:
     """Return where the name of a table stands, as the parser tells. Raises Unsupported where the text there is another one."""
-    start = plan.origin().startIndex()
-    offset = start.get() if start.isDefined() else len(sql)  # the parser counts code points, as Python does
+    offset = len(sql) if table.offset is None else table.offset  # the parser counts code points, as Python does
     match = _NAME.match(sql, offset)
-    if match is None or identifier_parts(re.sub(r"\s*\.\s*(?=(?:[^`]*`[^`]*`)*[^`]*$)", ".", match[0])) != parts:
-        raise Unsupported(f"The name {'.'.join(parts)} cannot be found in the text of the view's query.", hint=f"The query is: {sql}")
+    if match is None or identifier_parts(re.sub(r"\s*\.\s*(?=(?:[^`]*`[^`]*`)*[^`]*$)", ".", match[0])) != table.parts:
+        raise Unsupported(f"The name {'.'.join(table.parts)} cannot be found in the text of the view's query.", hint=f"The query is: {sql}")
     return offset, match.end()
 
 

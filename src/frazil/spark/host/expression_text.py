@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from frazil.errors import ParseError
 from frazil.expr.parse import parse
 from frazil.expr.tokens import error, tokens
-from frazil.spark.host.jvm import parsed_kind
+from frazil.spark.host.jvm_plans import parsed_kind
 from frazil.spark.host.quiet import quietly
 
 _SPARK_POSITION = re.compile(r"\(line (\d+), pos (\d+)\)")

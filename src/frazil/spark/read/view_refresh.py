@@ -18,10 +18,12 @@ import threading
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 from frazil.catalog import LoadedTable
-from frazil.spark.host.jvm import CachedView, Jvm, PlanTags, TemporaryView, TemporaryViews, is_stopped, jvm_of, written_plan
+from frazil.spark.host.jvm import Jvm, is_stopped, jvm_of
+from frazil.spark.host.jvm_plans import written_plan
+from frazil.spark.host.jvm_views import CachedView, NumberedTag, PlanTags, TemporaryView, TemporaryViews, rewritten
 from frazil.spec.metadata import TableMetadata
 
 _LOG = logging.getLogger(__name__)
@@ -40,23 +42,17 @@ def _tags(jvm: Jvm) -> PlanTags:
     return tags
 
 
-class Followed:
+class Followed(NumberedTag):
     """Hold a DataFrame's state of the table, and how to make it over another one; the value of the tag on its plan.
 
     `_FRAMES` refers to it weakly: the plan in the JVM keeps it alive as long as a DataFrame or a view has the plan.
     """
 
-    class Java:
-        implements: ClassVar = ["java.util.function.IntSupplier"]
-
     def __init__(self, spark: Any, metadata: TableMetadata, make: Make):
-        self.spark, self.make, self.number = spark, make, next(_NUMBERS)
+        super().__init__(next(_NUMBERS))
+        self.spark, self.make = spark, make
         self.table, self.age, self.state = _table_of(metadata), _age_of(metadata), _state_of(metadata)
         _FRAMES[self.number] = self
-
-    def getAsInt(self) -> int:
-        """Return the number under which `_FRAMES` has this object (IntSupplier's method, called by way of the JVM)."""
-        return self.number
 
     def is_behind(self, metadata: TableMetadata) -> bool:
         """Tell whether metadata of the same table is newer than the state that the DataFrame shows."""
@@ -134,7 +130,7 @@ class _Refresh:
         with contextlib.suppress(Exception):  # a view may have become invalid for reasons that have nothing to do with this commit
             if (cached := views.cached(view)) is not None:
                 search = _Replacement(jvm, self.loaded.metadata, None)
-                search.run(cached.frame.logicalPlan())
+                search.run(cached.plan)
                 if search.count:
                     return cached
         return None
@@ -164,9 +160,6 @@ class _Replacement:
     An error ends the replacement and is kept in `error`: raised into the JVM, it would come back as an error of py4j.
     """
 
-    class Java:
-        implements: ClassVar = ["scala.PartialFunction"]
-
     def __init__(self, jvm: Jvm, metadata: TableMetadata, plan_of: Callable[[Followed, int], Any] | None):
         self._metadata, self._plan_of, self._tags = metadata, plan_of, _tags(jvm)
         self._occurrences: dict[int, int] = {}
@@ -179,13 +172,11 @@ class _Replacement:
 
     def run(self, plan: Any) -> Any:
         """Return the plan with its parts replaced."""
-        return plan.transformDownWithSubqueries(self)
+        return rewritten(plan, self._replaced)
 
-    # The methods of scala.PartialFunction, which the JVM calls for every node of a plan.
-
-    def applyOrElse(self, node: Any, _: Any) -> Any:
-        tag = self._tags.get(node)
-        followed = None if tag is None else _FRAMES.get(tag.getAsInt())
+    def _replaced(self, node: Any) -> Any:
+        number = self._tags.number(node)
+        followed = None if number is None else _FRAMES.get(number)
         if followed is None or self.error is not None or not followed.is_behind(self._metadata):
             return node
         occurrence = self._occurrences[followed.number] = self._occurrences.get(followed.number, 0) + 1
@@ -198,9 +189,3 @@ class _Replacement:
         except Exception as e:
             self.error = e
             return node
-
-    def isDefinedAt(self, _: Any) -> bool:
-        return True
-
-    def apply(self, node: Any) -> Any:
-        return self.applyOrElse(node, None)

@@ -14,11 +14,11 @@ import os
 import weakref
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
-import msgspec
-
-from frazil.spark.host.jvm import FILE_INDEX, Jvm, ParquetRelations, each
+from frazil.spark.host.jvm import Jvm, each, implementing
+from frazil.spark.host.jvm_plans import NodeKind, has_references, kind_of
+from frazil.spark.host.jvm_reads import FILE_INDEX, ParquetRelations
 from frazil.spark.scan.paths import path_text, spark_text
 from frazil.spark.scan.pushed import Pushed, filters_of
 from frazil.storage.locations import local_path_of, scheme_of
@@ -38,13 +38,12 @@ class FileIndex:
     makes the scan over this index (`ParquetRelations.scan`).
     """
 
-    class Java:
-        implements: ClassVar = [FILE_INDEX]
+    Java = implementing(FILE_INDEX)
 
     def __init__(self, jvm: Jvm, root: str, paths: Sequence[str], sizes: Sequence[int], numbers: Sequence[int] | None, prune: Prune):
         if (relations := _KNOWN.get(jvm)) is None:
             relations = _KNOWN[jvm] = ParquetRelations(jvm, FileIndex, FILE)
-        self.relations, self._jvm, self._root, self._prune = relations, jvm, root, prune
+        self.relations, self._texts, self._none, self._root, self._prune = relations, jvm.texts, jvm.none, root, prune
         self._paths, self._sizes, self._numbers = paths, sizes, numbers
 
     def listFiles(self, partition_filters: Any, data_filters: Any) -> Any:
@@ -66,20 +65,12 @@ class FileIndex:
         does not apply them. Frazil puts no filter on the column; a join may add IsNotNull, which is always true. Spark also passes filters
         without any column here, but evaluates those after the scan."""
         for condition in each(partition_filters):
-            if (kind := condition.getClass().getSimpleName()) != "IsNotNull" and not condition.references().isEmpty():
+            if (kind := kind_of(condition)) != NodeKind.IS_NOT_NULL and has_references(condition):
                 raise AssertionError(f"Spark filters the files of {self._root} by the internal column {FILE} ({kind}): not supported.")
 
     def _listing(self, places: Sequence[int]) -> Any:
-        common = {"isdir": False, "block_replication": 1, "blocksize": 128 * 1024 * 1024, "access_time": 0, "modification_time": 0}
-        statuses = [common | {"path": path_text(self._paths[n]), "length": self._length(n)} for n in places]
-        partitions: list[tuple[list[int], list[dict[str, Any]]]] = [([], statuses)]
-        if self._numbers is not None:
-            partitions = [([self._numbers[n]], [status]) for n, status in zip(places, statuses, strict=True)]
-        directories = [
-            {"values": {"values": values}, "files": [{"fileStatus": status, "metadata": {}} for status in of_directory]}
-            for values, of_directory in partitions
-        ]
-        return self.relations.listing(msgspec.json.encode(directories).decode())
+        numbers = None if self._numbers is None else [self._numbers[n] for n in places]
+        return self.relations.listing([path_text(self._paths[n]) for n in places], [self._length(n) for n in places], numbers)
 
     def _length(self, place: int) -> int:
         """Return a file's length in bytes: of local files the real one, since some writers record another size in manifests and the look-up
@@ -105,7 +96,7 @@ class FileIndex:
 
     def inputFiles(self) -> Any:
         """Return all files of the scan, as `DataFrame.inputFiles` shows them."""
-        return self._jvm.texts([spark_text(p) for p in self._paths])
+        return self._texts([spark_text(p) for p in self._paths])
 
     def refresh(self) -> None:
         """Do nothing: the files of a snapshot never change."""
@@ -120,7 +111,7 @@ class FileIndex:
 
     def metadataOpsTimeNs(self) -> Any:
         """Return Scala's None: the time that planning took is not reported to Spark."""
-        return self._jvm.none
+        return self._none
 
     def isTimeTravel(self) -> bool:
         """Return False: Spark need not treat the files of a snapshot in a special way."""

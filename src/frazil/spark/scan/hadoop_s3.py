@@ -10,14 +10,12 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from frazil.spark.host.hadoop import hadoop_settings, hadoop_version, has_file_system
 from frazil.spark.host.jvm import class_is_loaded, jvm_of
+from frazil.spark.host.jvm_hadoop import S3A_FILE_SYSTEM, S3A_PACKAGE, hadoop_settings, hadoop_version, has_file_system
 from frazil.storage import Storage, catalog_properties
 from frazil.storage.locations import scheme_of
 
 _LOG = logging.getLogger("frazil.spark")
-_S3A = "org.apache.hadoop.fs.s3a.S3AFileSystem"
-_PROVIDERS = "org.apache.hadoop.fs.s3a."
 _OPENED: dict[tuple[int, str], dict[str, str]] = {}  # by JVM and bucket, the settings that its file system was opened with
 _TOLD: set[str] = set()
 
@@ -37,7 +35,7 @@ def s3_options(spark: Any, storage: Storage, location: str) -> dict[str, str] | 
     scheme, _, after_scheme = location.partition("://")
     bucket = f"{scheme}://{after_scheme.partition('/')[0]}"
     own = has_file_system(spark, scheme)
-    if not own and not class_is_loaded(spark, _S3A):
+    if not own and not class_is_loaded(spark, S3A_FILE_SYSTEM):
         _tell(
             f"Files at {bucket} are read by Arrow in Python tasks, since Spark has no hadoop-aws, with which its own scan would read them: "
             f"start the session with spark.jars.packages=org.apache.hadoop:hadoop-aws:{hadoop_version(spark)}."
@@ -49,7 +47,7 @@ def s3_options(spark: Any, storage: Storage, location: str) -> dict[str, str] | 
             _tell(f"Files at {bucket} are read by Arrow in Python tasks, since spark.hadoop.{key} is not what the catalog says.")
             return None
     if not own:
-        settings[f"fs.{scheme}.impl"] = _S3A
+        settings[f"fs.{scheme}.impl"] = S3A_FILE_SYSTEM
     before = _OPENED.setdefault((id(jvm), bucket), settings)
     if before != settings:
         _tell(f"Files at {bucket} are read by Arrow in Python tasks, since another catalog reached that bucket with other settings.")
@@ -80,10 +78,10 @@ def _settings(properties: dict[str, str]) -> dict[str, str]:
     elif (style := properties.get("s3.path-style-access")) is not None:
         settings["fs.s3a.path.style.access"] = style.lower()
     if properties.get("s3.anonymous", "").lower() == "true":
-        settings["fs.s3a.aws.credentials.provider"] = _PROVIDERS + "AnonymousAWSCredentialsProvider"
+        settings["fs.s3a.aws.credentials.provider"] = S3A_PACKAGE + "AnonymousAWSCredentialsProvider"
     elif s3_option("access-key-id"):
         kind = "TemporaryAWSCredentialsProvider" if s3_option("session-token") else "SimpleAWSCredentialsProvider"
-        settings["fs.s3a.aws.credentials.provider"] = _PROVIDERS + kind
+        settings["fs.s3a.aws.credentials.provider"] = S3A_PACKAGE + kind
     for name, key in (("connect-timeout", "fs.s3a.connection.establish.timeout"), ("request-timeout", "fs.s3a.connection.timeout")):
         if (seconds := properties.get(f"s3.{name}")) is not None:
             settings[key] = f"{round(float(seconds) * 1000)}ms"

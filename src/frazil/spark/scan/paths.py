@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
-from frazil.spark.host.hadoop import hadoop_settings, has_file_system
+from frazil.spark.host.jvm_hadoop import hadoop_settings, has_file_system
 from frazil.spark.scan.hadoop_s3 import is_s3, s3_options
 from frazil.storage import Storage, has_vended_credentials, hdfs_settings_of
 from frazil.storage.locations import collapsed, local_path_of, normalise, scheme_of

@@ -13,18 +13,22 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-import msgspec
-
 from frazil.expr import nodes as n
 from frazil.spark.host.fall_back import fall_back
-from frazil.spark.host.jvm import EXPRESSIONS
+from frazil.spark.host.jvm import each
+from frazil.spark.host.jvm_plans import FilterNode, NodeKind, descendant, filter_nodes, in_set_values, literal_value
 from frazil.spec import types as i
 
 _PAIRS: dict[str, Callable[..., n.Predicate]] = {
-    "And": n.And, "Or": n.Or, "EqualTo": n.EqualTo, "EqualNullSafe": n.NullSafeEqualTo, "GreaterThan": n.GreaterThan,
-    "GreaterThanOrEqual": n.GreaterThanOrEqual, "LessThan": n.LessThan, "LessThanOrEqual": n.LessThanOrEqual, "StartsWith": n.StartsWith,
+    NodeKind.AND: n.And, NodeKind.OR: n.Or, NodeKind.EQUAL: n.EqualTo, NodeKind.EQUAL_NULL_SAFE: n.NullSafeEqualTo,
+    NodeKind.GREATER: n.GreaterThan, NodeKind.GREATER_OR_EQUAL: n.GreaterThanOrEqual, NodeKind.LESS: n.LessThan,
+    NodeKind.LESS_OR_EQUAL: n.LessThanOrEqual, NodeKind.STARTS_WITH: n.StartsWith,
 }  # fmt: skip
-_SINGLE: dict[str, Callable[..., n.Predicate]] = {"Not": n.Not, "IsNull": n.IsNull, "IsNotNull": n.NotNull, "IsNaN": n.IsNaN}
+_SINGLE: dict[str, Callable[..., n.Predicate]] = {
+    NodeKind.NOT: n.Not, NodeKind.IS_NULL: n.IsNull, NodeKind.IS_NOT_NULL: n.NotNull, NodeKind.IS_NAN: n.IsNaN,
+}  # fmt: skip
+_NODES = frozenset((*_PAIRS, *_SINGLE, NodeKind.IN, NodeKind.IN_SET, NodeKind.MEMBER))
+_TYPES_OF_SETS = ("byte", "short", "integer", "long", "date", "timestamp", "timestamp_ntz")
 _MOST_CONSTANTS = 10_000  # of an IN list; a longer one prunes no files
 
 
@@ -44,10 +48,9 @@ class _Unknown(Exception):
 def filters_of(expressions: Any) -> list[Pushed]:
     """Return the filters among a Scala sequence of Catalyst expressions that can be converted; the others prune no files."""
     filters = []
-    for place in range(expressions.length()):
-        expression = expressions.apply(place)
+    for expression in each(expressions):
         try:
-            reader = _CatalystReader(expression, msgspec.json.decode(expression.toJSON()))
+            reader = _CatalystReader(expression, filter_nodes(expression))
             predicate = reader.node(())
         except _Unknown:
             continue
@@ -61,11 +64,11 @@ def filters_of(expressions: Any) -> list[Pushed]:
 
 @dataclass(eq=False)
 class _CatalystReader:
-    """Convert one Catalyst expression. `nodes`: its JSON, a list in which each node stands before its children. `expression`: the JVM's
-    object, which is used where the JSON is ambiguous: dates and timestamps, and the values of InSet."""
+    """Convert one Catalyst expression. `nodes`: those of its JSON, each before its children. `expression`: the JVM's object, which is used
+    where the JSON is ambiguous: dates and timestamps, and the values of InSet."""
 
     expression: Any
-    nodes: list[dict[str, Any]]
+    nodes: list[FilterNode]
     zones: set[str] = field(default_factory=set)
     next_node: int = 0
 
@@ -73,52 +76,41 @@ class _CatalystReader:
         """Convert the next node of the list. `path`: the positions of children that lead to it from the root."""
         node = self.nodes[self.next_node]
         self.next_node += 1
-        kind, count = str(node["class"]).removeprefix(EXPRESSIONS), node["num-children"]
-        if kind == "AttributeReference":
-            return n.Reference(node["name"], (node["name"],))
-        if kind == "Literal":
-            type_ = node["dataType"]
-            return _constant(self._object(path).value() if type_ in ("date", "timestamp") else node["value"], type_)
-        if kind == "Cast":
+        kind = node.kind
+        if kind == NodeKind.ATTRIBUTE:
+            return n.Reference(node.column, (node.column,))
+        if kind == NodeKind.LITERAL:
+            is_ambiguous = node.type in ("date", "timestamp")
+            return _constant(literal_value(descendant(self.expression, path)) if is_ambiguous else node.value, node.type)
+        if kind == NodeKind.CAST:
             return self._date(node, path)
-        if kind not in (*_PAIRS, *_SINGLE, "In", "InSet", "GetStructField"):
+        if kind not in _NODES:
             raise _Unknown
-        children = [self.node((*path, place)) for place in range(count)]
-        if kind == "GetStructField":
-            return _member(children[0], node.get("name"))
-        if kind == "In":
+        children = [self.node((*path, place)) for place in range(node.children)]
+        if kind == NodeKind.MEMBER:
+            return _member(children[0], node.member)
+        if kind == NodeKind.IN:
             return n.In(children[0], children[1:])
-        if kind == "InSet":
+        if kind == NodeKind.IN_SET:
             return n.In(children[0], self._constants(path))
         return (_PAIRS.get(kind) or _SINGLE[kind])(*children)
 
-    def _object(self, path: Sequence[int]) -> Any:
-        """Return the JVM's object of the node at a path."""
-        expression = self.expression
-        for place in path:
-            expression = expression.children().apply(place)
-        return expression
-
     def _constants(self, path: Sequence[int]) -> list[n.Expression]:
-        in_set = self._object(path)
-        type_, values = in_set.child().dataType().typeName(), in_set.hset()
-        if type_ not in ("byte", "short", "integer", "long", "date", "timestamp", "timestamp_ntz") or values.size() > _MOST_CONSTANTS:
+        found = in_set_values(descendant(self.expression, path), _TYPES_OF_SETS, _MOST_CONSTANTS)
+        if found is None:
             raise _Unknown
-        return [_constant(None if text == "null" else int(text), type_) for text in values.mkString(",").split(",")]
+        type_, texts = found
+        return [_constant(None if text == "null" else int(text), type_) for text in texts]
 
-    def _date(self, cast: dict[str, Any], path: Sequence[int]) -> n.Expression:
+    def _date(self, cast: FilterNode, path: Sequence[int]) -> n.Expression:
         """Convert a cast of a timestamp column to date. Other casts are not converted: what they return depends on ANSI mode."""
         child = self.nodes[self.next_node]
-        if (
-            cast["dataType"] != "date"
-            or child["class"] != EXPRESSIONS + "AttributeReference"
-            or child["dataType"] not in ("timestamp", "timestamp_ntz")
-        ):
+        if cast.type != "date" or child.kind != NodeKind.ATTRIBUTE or child.type not in ("timestamp", "timestamp_ntz"):
             raise _Unknown
-        if child["dataType"] == "timestamp":
-            if not cast.get("timeZoneId"):
+        if child.type == "timestamp":
+            if not cast.zone:
                 raise _Unknown
-            self.zones.add(cast["timeZoneId"])
+            self.zones.add(cast.zone)
         return n.Cast(self.node((*path, 0)), i.DateType())
 
 

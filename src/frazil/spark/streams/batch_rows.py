@@ -7,19 +7,19 @@ a key is the one that came last in its partition of the source.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-from pyspark import TaskContext, cloudpickle
+from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
 from frazil.arrow.write.write_context import WriteContext
-from frazil.errors import InvalidInput, Unsupported
+from frazil.errors import Unsupported
 from frazil.ops.engine import Engine
 from frazil.ops.stage import InputFrame
 from frazil.rows.source import MergeSource, SourceFiles, forget, open_source
@@ -28,6 +28,7 @@ from frazil.spark.host.interruptible import interruptible
 from frazil.spark.host.settings import is_case_sensitive
 from frazil.spark.host.workers import check_workers, guarded, parallelism
 from frazil.spark.tasks.stragglers import attempts_on, settle
+from frazil.spark.tasks.this_task import input_errors, this_task
 from frazil.spark.types.arrow_types import arrow_schema
 from frazil.spark.types.fitted import fitted
 from frazil.spark.types.spark_types import from_spark
@@ -162,48 +163,26 @@ class WriteWork:
 
 def stage_part(work: StageWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Write the last row per key of one task to one Arrow file (none when there are no rows), and report its location."""
-    part, attempt, _ = _task()
-
-    def staged() -> list[str]:
+    task, locations = this_task(), list[str]()
+    with input_errors():
         rows = _table(work.columns, batches)
-        if not rows.num_rows:
-            return []
-        source = reduced(rows, work.reduction).source(work.reduction)
-        location = f"{work.folder}/{part:05d}-{attempt}.arrow"
-        with work.storage.open_output(location) as sink, pa.ipc.new_file(sink, source.schema) as writer:
-            writer.write_table(source, max_chunksize=1 << 17)
-        return [location]
-
-    yield _report(part, _marked(staged))
+        if rows.num_rows:
+            source = reduced(rows, work.reduction).source(work.reduction)
+            locations = [f"{work.folder}/{task.partition:05d}-{task.attempt}.arrow"]
+            with work.storage.open_output(locations[0]) as sink, pa.ipc.new_file(sink, source.schema) as writer:
+                writer.write_table(source, max_chunksize=1 << 17)
+    yield _report(task.partition, locations)
 
 
 def write_part(work: WriteWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Write the last row per key of one task to files of the table, and report the files and whether the task was tried before."""
-    part, attempt, retried = _task()
-    context = replace(work.context, partition_id=part, task_id=attempt, workers=1)
-
-    def written() -> tuple[ChangeFiles, bool]:
+    task, changes = this_task(), ChangeFiles()
+    context = replace(work.context, partition_id=task.partition, task_id=task.attempt, workers=1)
+    with input_errors():
         rows = _table(work.columns, batches)
-        if not rows.num_rows:
-            return ChangeFiles(), retried
-        return write_changes(reduced(rows, work.reduction), work.reduction, context, work.ids, work.specs), retried
-
-    yield _report(part, _marked(written))
-
-
-def _task() -> tuple[int, int, bool]:
-    """Return the number of this task's partition, the id of its attempt, and whether an earlier attempt failed."""
-    task = TaskContext.get()
-    return (task.partitionId(), task.taskAttemptId(), task.attemptNumber() > 0) if task is not None else (0, 0, False)
-
-
-def _marked(work: Callable[[], Any]) -> Any:
-    """Return the result of a call. Its errors about the rows are marked, so that the driver raises InvalidInput for them and not Spark's
-    error (`native_write.clear_errors`)."""
-    try:
-        return work()
-    except InvalidInput as e:
-        raise RuntimeError(f"FRAZIL_INPUT: {e}") from None
+        if rows.num_rows:
+            changes = write_changes(reduced(rows, work.reduction), work.reduction, context, work.ids, work.specs)
+    yield _report(task.partition, (changes, task.retried))
 
 
 def _table(columns: s.StructType, batches: Iterator[pa.RecordBatch]) -> pa.Table:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import types as s
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
@@ -22,6 +21,7 @@ from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.ops.engine import Engine
 from frazil.spark.dml.staging import open_rows, remove
 from frazil.spark.streams.source_writer import batch_of_task
+from frazil.spark.tasks.this_task import this_task
 from frazil.spark.types.arrow_types import arrow_schema
 from frazil.spark.types.fitted import fitted
 from frazil.storage.locations import data_root
@@ -66,15 +66,14 @@ class KeyedStreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         query_id, _ = batch_of_task()
-        task = TaskContext.get()
-        part, attempt = (task.partitionId(), task.taskAttemptId()) if task is not None else (0, 0)
+        task = this_task()
         rows = pa.Table.from_batches([fitted(b, self._schema) for b in iterator], self._schema)
         if not rows.num_rows:
-            return KeyedWritten(query_id, part, self._folder, None)
-        location = f"{self._folder}/{part:05d}-{attempt}.arrow"
+            return KeyedWritten(query_id, task.partition, self._folder, None)
+        location = f"{self._folder}/{task.partition:05d}-{task.attempt}.arrow"
         with self._storage.open_output(location) as sink, pa.ipc.new_file(sink, self._schema) as writer:
             writer.write_table(last_rows(rows, self._reduction), max_chunksize=1 << 17)
-        return KeyedWritten(query_id, part, self._folder, location)
+        return KeyedWritten(query_id, task.partition, self._folder, location)
 
     def commit(self, messages: list[Any], batchId: int) -> None:
         written = sorted((m for m in messages if isinstance(m, KeyedWritten)), key=lambda m: m.part)

@@ -13,8 +13,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery, StreamingQueryListener
 
 from frazil.errors import InvalidInput
-from frazil.spark.host import jvm
 from frazil.spark.host.fall_back import fall_back
+from frazil.spark.host.jvm import NOT_AS_KNOWN
+from frazil.spark.host.jvm_plans import batch_watermark_ms, has_watermark
 from frazil.stream.partitions.options import PartitionCommitOptions
 
 log = logging.getLogger(__name__)
@@ -29,9 +30,9 @@ def batch_watermark(spark: Any, query_id: str) -> int | None:
     if query is None:
         return None
     try:
-        return jvm.batch_watermark_ms(query) or None
-    except jvm.NOT_AS_KNOWN as error:
-        fall_back("the watermark of a batch", error)
+        return batch_watermark_ms(query) or None
+    except NOT_AS_KNOWN as error:
+        fall_back("The watermark of a batch", error, "Partitions are committed a batch later.")
     progress = query.lastProgress
     text = ((progress or {}).get("eventTime") or {}).get("watermark")
     return None if text is None else int(datetime.fromisoformat(text).timestamp() * 1000) or None
@@ -39,7 +40,7 @@ def batch_watermark(spark: Any, query_id: str) -> int | None:
 
 def require_watermark(frame: DataFrame, options: PartitionCommitOptions) -> None:
     """Check, before a query starts, that a stream has the watermark that partition commit needs. Raises InvalidInput."""
-    if options.needs_watermark and not jvm.has_watermark(frame):
+    if options.needs_watermark and not has_watermark(frame):
         text = "sink.partition-commit.trigger=partition-time needs a watermark, and the stream has none."
         hint = "Call withWatermark on the streaming frame, or give the option watermark-column (and watermark-delay)."
         raise InvalidInput(text, hint=hint, option="sink.partition-commit.trigger")

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from frazil.arrow.write.write_context import WriteContext
@@ -20,7 +19,8 @@ from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.commit.done_once import Txn, already_done
 from frazil.errors import InvalidInput, Unsupported
 from frazil.ops.engine import Engine
-from frazil.spark.tasks.stragglers import LINGER, task_was_retried
+from frazil.spark.tasks.stragglers import LINGER
+from frazil.spark.tasks.this_task import task_property, task_was_retried
 from frazil.spec.data_file import DataFile
 from frazil.stream.sink.batch import StreamSink
 from frazil.stream.sink.options import SinkOptions, named_mode, sink_options
@@ -77,18 +77,16 @@ def stream_options(options: Mapping[str, str], overwrite: bool, of_table: Callab
 
 def batch_of_task() -> tuple[str, int]:
     """Return the query's id and the batch's number of this task. Raises InvalidInput if Spark does not give them."""
-    task = TaskContext.get()
-    query = task.getLocalProperty("sql.streaming.queryId") if task is not None else None
-    batch = task.getLocalProperty("streaming.sql.batchId") if task is not None else None
+    query, batch = task_property("sql.streaming.queryId"), task_property("streaming.sql.batchId")
     if not query or batch is None:
         raise InvalidInput("Spark does not give the id of the streaming query, without which a batch cannot be committed exactly once.")
-    return str(query), int(batch)
+    return query, int(batch)
 
 
 @dataclass
 class StreamWritten(WriterCommitMessage):
     """Report what one task has written. `operation_id`: part of the names of all files that this attempt of the batch writes;
-    `retried`: the task was tried more than once (`stragglers.task_was_retried`)."""
+    `retried`: the task was tried more than once (`this_task.task_was_retried`)."""
 
     query_id: str
     batch_id: int

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import pyarrow as pa
-from pyspark import TaskContext, cloudpickle
+from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 
 from frazil.errors import CorruptData, InvalidInput
@@ -20,6 +20,7 @@ from frazil.spark.host.interruptible import interruptible
 from frazil.spark.host.workers import check_shared, check_workers, parallelism
 from frazil.spark.tasks.numbered_groups import jobs_over_groups
 from frazil.spark.tasks.stragglers import settle, speculates
+from frazil.spark.tasks.this_task import this_task
 from frazil.spec.metadata import TableMetadata
 from frazil.storage import Storage
 from frazil.storage.locations import data_root
@@ -86,13 +87,11 @@ def runner(spark: Any, metadata: TableMetadata, storage: Storage) -> SparkRunner
 
 def work_on(number: int, group: Any, payload: bytes) -> Iterator[pa.RecordBatch]:
     """Compute the result of one group in a worker; an error that a retry cannot help is returned as the result."""
-    task = TaskContext.get()
-    attempt, retried = (0, False) if task is None else (task.taskAttemptId(), task.attemptNumber() > 0)
-    work = cloudpickle.loads(payload)
-    with place(Place(number, attempt, 1)):
+    task, work = this_task(), cloudpickle.loads(payload)
+    with place(Place(number, task.attempt, 1)):
         try:
             failed, result = False, work(group)
         except _FINAL as error:
             failed, result = True, error
     pickled = pa.array([cloudpickle.dumps((failed, result))], pa.binary())
-    yield pa.record_batch({"number": pa.array([number]), "result": pickled, "retried": pa.array([retried])})
+    yield pa.record_batch({"number": pa.array([number]), "result": pickled, "retried": pa.array([task.retried])})

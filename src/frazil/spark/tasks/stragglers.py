@@ -7,8 +7,6 @@ import time
 from functools import partial
 from typing import Any
 
-from pyspark import TaskContext
-
 from frazil.spark.host.jvm import running_tasks
 from frazil.tasks.attempts import Attempts, WriteOperation
 
@@ -37,12 +35,3 @@ def settle(spark: Any) -> float:
         while running_tasks(spark) and time.monotonic() < end:
             time.sleep(0.05)
     return LINGER
-
-
-def task_was_retried() -> bool:
-    """Return, in a task, whether Spark has tried this task before or may be running a copy of it now.
-
-    Workers see no session; the settings of a session reach the tasks of its queries as local properties.
-    """
-    task = TaskContext.get()
-    return task is not None and (task.attemptNumber() > 0 or task.getLocalProperty("spark.speculation") == "true")

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-from pyspark import TaskContext, cloudpickle
+from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as s
@@ -17,11 +17,12 @@ from pyspark.sql import types as s
 from frazil.arrow.values.arrow_schema import to_arrow_schema
 from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_rows import write
-from frazil.errors import InvalidInput, Unsupported
+from frazil.errors import Unsupported
 from frazil.spark.host.interruptible import interruptible
 from frazil.spark.host.settings import temporarily
 from frazil.spark.host.workers import guarded
 from frazil.spark.tasks.stragglers import attempts_on
+from frazil.spark.tasks.this_task import input_errors, this_task
 from frazil.spark.types.fitted import fitted
 from frazil.spark.types.spark_types import contains
 from frazil.spark.write.layout import spread
@@ -75,14 +76,8 @@ def _to_arrow(column: Any, type_: i.IcebergType) -> Any:
 
 def write_part(context: WriteContext, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Write in a worker the rows of one task to data files and yield one report."""
-    task = TaskContext.get()
-    retried = False
-    if task is not None:
-        retried = task.attemptNumber() > 0
-        context = replace(context, partition_id=task.partitionId(), task_id=task.taskAttemptId(), workers=1)
-    schema = to_arrow_schema(context.schema)
-    try:
+    task, schema = this_task(), to_arrow_schema(context.schema)
+    context = replace(context, partition_id=task.partition, task_id=task.attempt, workers=1)
+    with input_errors():
         files = write((fitted(b, schema) for b in batches), context)
-    except InvalidInput as e:
-        raise RuntimeError(f"FRAZIL_INPUT: {e}") from None
-    yield pa.record_batch({"files": pa.array([cloudpickle.dumps(files)], pa.binary()), "retried": pa.array([retried])})
+    yield pa.record_batch({"files": pa.array([cloudpickle.dumps(files)], pa.binary()), "retried": pa.array([task.retried])})

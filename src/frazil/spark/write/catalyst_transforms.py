@@ -17,6 +17,7 @@ from pyspark.sql import types as s
 
 from frazil.errors import Unsupported
 from frazil.spark.host.workers import frazil_version
+from frazil.spark.tasks.this_task import INPUT
 from frazil.spec import transforms as t
 from frazil.spec import types as i
 from frazil.spec.transform_values import hours_beyond_an_int
@@ -24,7 +25,6 @@ from frazil.spec.transform_values import hours_beyond_an_int
 _SEED_ZERO = -1693959553  # Iceberg hashes with seed 0, Spark with 42; this int hashes to 0, which is the seed of what is hashed next
 _DAY, _HOUR = 86_400_000_000, 3_600_000_000
 _MOST_DIGITS = 38  # of a decimal in Spark
-INPUT = "FRAZIL_INPUT: "  # marks, in errors of Spark tasks, a message about a value that cannot be written
 _BY_ARROW = (i.StringType, i.DecimalType, i.BinaryType, i.FixedType, i.UUIDType)
 
 
@@ -84,7 +84,7 @@ def _arrow_udf(transform: t.Transform, type_: i.IcebergType, returns: s.DataType
         try:
             return apply(parse(transform_text), kind, values)
         except importlib.import_module("frazil.errors").InvalidInput as e:
-            raise RuntimeError(f"FRAZIL_INPUT: {e}") from None
+            raise RuntimeError(f"{INPUT}{e}") from None
 
     transform_values.__annotations__ = {"values": pa.Array, "return": pa.Array}  # Spark takes the kind of UDF from its type hints
     return F.arrow_udf(transform_values, returnType=returns)

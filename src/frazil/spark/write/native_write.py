@@ -20,9 +20,9 @@ from frazil.errors import FrazilError, InvalidInput, StorageError, ValidationErr
 from frazil.spark.host.failures import failure
 from frazil.spark.host.settings import is_case_sensitive
 from frazil.spark.host.workers import check_shared, check_workers, marked
+from frazil.spark.tasks.this_task import INPUT
 from frazil.spark.types.safe_casts import misfit
 from frazil.spark.write.arrow_write import write_by_arrow
-from frazil.spark.write.catalyst_transforms import INPUT
 from frazil.spark.write.conform_frame import REQUIRED, conform
 from frazil.spark.write.folder_write import can_write, write_by_folder
 from frazil.spark.write.layout import distribution_mode

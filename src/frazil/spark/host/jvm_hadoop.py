@@ -1,9 +1,13 @@
-"""Ask Hadoop, in Spark's JVM, for its file systems and settings: which schemes of locations Spark itself can open, and how."""
+"""Call Hadoop's file systems and settings in Spark's JVM through py4j: which schemes of locations Spark itself can open, and how."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
+
+S3A_FILE_SYSTEM = "org.apache.hadoop.fs.s3a.S3AFileSystem"
+S3A_PACKAGE = "org.apache.hadoop.fs.s3a."
+"""The package of the providers of credentials that come with S3A."""
 
 
 def has_file_system(spark: Any, scheme: str) -> bool:

@@ -1,0 +1,357 @@
+"""Call Catalyst, Spark's optimiser, through py4j: make the plans of frames, have them analysed, and read plans and expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import msgspec
+from pyspark.sql import Column, DataFrame
+
+from frazil.spark.host.jvm import CATALYST, EXPRESSIONS, classic_column, each, is_classic, no_option, scala_seq
+
+_WHOLE_NUMBERS = ("byte", "short", "integer", "long")
+
+
+class NodeKind(StrEnum):
+    """List the classes of Catalyst's expressions and plans that Frazil tells apart, as `kind_of` returns them."""
+
+    ALIAS = "Alias"
+    AND = "And"
+    ATTRIBUTE = "AttributeReference"
+    CAST = "Cast"
+    EQUAL = "EqualTo"
+    EQUAL_NULL_SAFE = "EqualNullSafe"
+    GREATER = "GreaterThan"
+    GREATER_OR_EQUAL = "GreaterThanOrEqual"
+    IN = "In"
+    IN_SET = "InSet"
+    IS_NAN = "IsNaN"
+    IS_NOT_NULL = "IsNotNull"
+    IS_NULL = "IsNull"
+    LESS = "LessThan"
+    LESS_OR_EQUAL = "LessThanOrEqual"
+    LITERAL = "Literal"
+    MEMBER = "GetStructField"
+    NOT = "Not"
+    OR = "Or"
+    STARTS_WITH = "StartsWith"
+    FILTER = "Filter"
+    PROJECT = "Project"
+    SUBQUERY_ALIAS = "SubqueryAlias"
+    UNRESOLVED_RELATION = "UnresolvedRelation"
+    UNRESOLVED_WITH = "UnresolvedWith"
+
+
+_NULL_SAFE: dict[str, bool] = {NodeKind.EQUAL: False, NodeKind.EQUAL_NULL_SAFE: True}
+
+
+def kind_of(node: Any) -> str:
+    """Return the name of the class of a Catalyst plan or expression."""
+    return str(node.getClass().getSimpleName())
+
+
+# Plans of frames ------------------------------------------------------------------------------------------------------------------------
+
+
+def written_plan(frame: DataFrame) -> Any:
+    """Return the logical plan of a classic DataFrame before analysis; a temporary view keeps this plan."""
+    return frame._jdf.logicalPlan()
+
+
+def analysed_plan(frame: DataFrame) -> Any:
+    """Return the analysed logical plan of a classic DataFrame, in which names are resolved."""
+    return frame._jdf.queryExecution().analyzed()
+
+
+def frame_of(spark: Any, plan: Any) -> DataFrame:
+    """Make a classic DataFrame from a logical plan."""
+    return DataFrame(spark._jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan), spark)
+
+
+def estimated_bytes(frame: DataFrame) -> int:
+    """Return Spark's estimate of the size of a classic DataFrame's rows, by which Spark decides whether to broadcast them."""
+    return int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+
+
+def has_watermark(frame: DataFrame) -> bool:
+    """Tell whether withWatermark was called on a streaming frame or on what it is made of; True on Spark Connect, which does not say."""
+    return not is_classic(frame) or "EventTimeWatermark" in analysed_plan(frame).toString()
+
+
+def batch_watermark_ms(query: Any) -> int:
+    """Return the watermark of the batch that a streaming query runs, in milliseconds since 1970. Raises one of NOT_AS_KNOWN."""
+    return int(query._jsq.streamingQuery().lastExecution().offsetSeqMetadata().batchWatermarkMs())
+
+
+def aliased(frame: DataFrame, parts: Sequence[str]) -> DataFrame:
+    """Alias a classic DataFrame by a name of several parts."""
+    spark = frame.sparkSession
+    name = _catalyst(spark).AliasIdentifier(parts[-1], scala_seq(spark, parts[:-1]))
+    return frame_of(spark, _catalyst(spark).plans.logical.SubqueryAlias(name, analysed_plan(frame)))
+
+
+def with_columns_of(frame: DataFrame, like: DataFrame) -> DataFrame:
+    """Give the columns of a classic DataFrame, by position, the names and ids of those of another one; further columns stay."""
+    spark, plan = frame.sparkSession, analysed_plan(frame)
+    catalyst, nothing = _catalyst(spark), no_option(spark)
+    columns = [
+        catalyst.expressions.Alias(have, want.name(), want.exprId(), want.qualifier(), nothing, scala_seq(spark, ()))
+        for have, want in zip(each(plan.output()), each(analysed_plan(like).output()), strict=False)
+    ]
+    columns += list(each(plan.output()))[len(columns) :]
+    return frame_of(spark, catalyst.plans.logical.Project(scala_seq(spark, columns), plan))
+
+
+def output_ids(frame: DataFrame) -> list[int]:
+    """Return the ids by which Catalyst refers to the columns of a classic DataFrame."""
+    return [int(a.exprId().id()) for a in each(analysed_plan(frame).output())]
+
+
+def output_column(frame: DataFrame, place: int) -> Column:
+    """Return a column of a classic DataFrame by its place."""
+    return column_of(frame.sparkSession, analysed_plan(frame).output().apply(place))
+
+
+def is_row_by_row(selected: DataFrame, frame: DataFrame) -> bool:
+    """Return whether the expressions selected from a frame are computed from its columns alone, row by row."""
+    plan = analysed_plan(selected)
+    return bool(kind_of(plan) == NodeKind.PROJECT and plan.references().subsetOf(analysed_plan(frame).outputSet()))
+
+
+def selected_expressions(selected: DataFrame) -> list[Any]:
+    """Return the analysed expressions of a SELECT, without the aliases that it gives them."""
+    return [e.child() if kind_of(e) == NodeKind.ALIAS else e for e in each(analysed_plan(selected).projectList())]
+
+
+def are_deterministic(selected: DataFrame) -> list[bool]:
+    """Return, for each expression of a SELECT, whether it gives the same value each time it is computed."""
+    return [bool(e.deterministic()) for e in each(analysed_plan(selected).projectList())]
+
+
+def filter_condition(filtered: DataFrame) -> Any:
+    """Return the analysed condition of a frame that a filter returned; None where the analyser put another node over the filter, which it
+    does for a condition on columns that the frame has selected away."""
+    plan = analysed_plan(filtered)
+    return plan.condition() if kind_of(plan) == NodeKind.FILTER else None
+
+
+def join_condition(joined: DataFrame) -> Any:
+    """Return the analysed condition of a frame that a join on a condition returned."""
+    return analysed_plan(joined).condition().get()
+
+
+# Expressions ----------------------------------------------------------------------------------------------------------------------------
+
+
+def column_of(spark: Any, expression: Any) -> Column:
+    """Make a Column from a Catalyst expression."""
+    column: Column = classic_column()(spark._jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))
+    return column
+
+
+def parsed_kind(spark: Any, text: str) -> str | None:
+    """Return the name of the Catalyst class that Spark's parser returns for the text of an expression; None on Spark Connect. Raises
+    PySpark's ParseException."""
+    session = getattr(spark, "_jsparkSession", None)
+    return None if session is None else kind_of(session.sessionState().sqlParser().parseExpression(text))
+
+
+def can_up_cast(spark: Any, given: str, wanted: str) -> bool:
+    """Tell whether Spark converts values of a type to another without loss. Types as JSON."""
+    parse = spark._jsparkSession.parseDataType
+    return bool(getattr(spark._jvm, EXPRESSIONS + "Cast").canUpCast(parse(given), parse(wanted)))
+
+
+def is_subquery(spark: Any, expression: Any) -> bool:
+    """Tell whether a Catalyst expression holds a plan of its own."""
+    return bool(spark._jvm.py4j.reflection.TypeUtil.isInstanceOf(EXPRESSIONS + "SubqueryExpression", expression))
+
+
+def has_references(expression: Any) -> bool:
+    """Tell whether an expression refers to a column."""
+    return not expression.references().isEmpty()
+
+
+def is_builtin(expression: Any) -> bool:
+    """Return whether an expression consists of built-in functions only: a UDF may have the name of a function that Frazil knows."""
+    name = kind_of(expression)
+    return not ("UDF" in name or "Subquery" in name or "UDAF" in name) and all(is_builtin(c) for c in each(expression.children()))
+
+
+def expression_sql(expression: Any) -> str:
+    """Return an expression as SQL text."""
+    return str(expression.sql())
+
+
+def full_text(spark: Any, expression: Any, qualifiers: Mapping[int, str] | None = None) -> str | None:
+    """Return an expression as SQL text, None where no text describes it in full (a UDF, a random function, a sub-query). `qualifiers`: by a
+    column's id the name that its text is qualified by."""
+    if not (expression.deterministic() and is_builtin(expression)):
+        return None
+    return expression_sql(expression if qualifiers is None else _qualified(spark, expression, qualifiers))
+
+
+def _qualified(spark: Any, expression: Any, qualifiers: Mapping[int, str]) -> Any:
+    if kind_of(expression) == NodeKind.ATTRIBUTE:
+        return expression.withQualifier(scala_seq(spark, [qualifiers[expression.exprId().id()]]))
+    inside = [_qualified(spark, c, qualifiers) for c in each(expression.children())]
+    return expression.withNewChildren(scala_seq(spark, inside)) if inside else expression
+
+
+def conjuncts(expression: Any) -> Iterator[Any]:
+    """Yield the parts of an expression that AND joins."""
+    if kind_of(expression) == NodeKind.AND:
+        yield from conjuncts(expression.left())
+        yield from conjuncts(expression.right())
+    else:
+        yield expression
+
+
+def equalities(condition: Any) -> Iterator[tuple[int, int, bool]]:
+    """Yield the ids of the two columns that a conjunct of a condition equates, and whether null equals null in it. A cast of a whole number
+    to a wider type, which keeps its order, is passed over; other conjuncts are left out."""
+    for expression in conjuncts(condition):
+        if (null_safe := _NULL_SAFE.get(kind_of(expression))) is None:
+            continue
+        left, right = _attribute(expression.left()), _attribute(expression.right())
+        if left is not None and right is not None:
+            yield left, right, null_safe
+
+
+def _attribute(expression: Any) -> int | None:
+    """Return the id of a column, also below a cast of a whole number to a wider type; None for other expressions."""
+    if kind_of(expression) == NodeKind.CAST:
+        types = (expression.child().dataType().typeName(), expression.dataType().typeName())
+        before, after = (_WHOLE_NUMBERS.index(n) if n in _WHOLE_NUMBERS else -1 for n in types)
+        expression = expression.child() if 0 <= before <= after else expression
+    return int(expression.exprId().id()) if kind_of(expression) == NodeKind.ATTRIBUTE else None
+
+
+# Filters as JSON: one call to the JVM instead of several for each node ------------------------------------------------------------------
+
+
+class FilterNode:
+    """Read a node of a Catalyst expression's JSON. Raises KeyError where this Spark's JSON lacks what it is asked for."""
+
+    __slots__ = ("_fields",)
+
+    def __init__(self, fields: Mapping[str, Any]):
+        self._fields = fields
+
+    @property
+    def kind(self) -> str:
+        """Return the name of the node's class, with its package where that is not the one of expressions."""
+        return str(self._fields["class"]).removeprefix(EXPRESSIONS)
+
+    @property
+    def children(self) -> int:
+        """Return the number of the node's children, which follow it."""
+        return int(self._fields["num-children"])
+
+    @property
+    def type(self) -> Any:
+        """Return the type of a column, constant or cast: its name, or a dict for a nested type."""
+        return self._fields["dataType"]
+
+    @property
+    def column(self) -> str:
+        """Return the name of a column."""
+        return str(self._fields["name"])
+
+    @property
+    def member(self) -> Any:
+        """Return the name of a struct's field, None where the node does not name it."""
+        return self._fields.get("name")
+
+    @property
+    def value(self) -> Any:
+        """Return the text of a constant, None for null."""
+        return self._fields["value"]
+
+    @property
+    def zone(self) -> str | None:
+        """Return the time zone of a cast, None for one that needs none."""
+        return self._fields.get("timeZoneId")
+
+
+def filter_nodes(expression: Any) -> list[FilterNode]:
+    """Return the nodes of an expression, each before its children."""
+    return [FilterNode(fields) for fields in msgspec.json.decode(expression.toJSON())]
+
+
+def descendant(expression: Any, path: Sequence[int]) -> Any:
+    """Return the expression to which positions of children lead from another one."""
+    for place in path:
+        expression = expression.children().apply(place)
+    return expression
+
+
+def literal_value(literal: Any) -> Any:
+    """Return the value of a constant as Catalyst holds it: a date in days, a timestamp in microseconds."""
+    return literal.value()
+
+
+def in_set_values(in_set: Any, types: Collection[str], most: int) -> tuple[str, list[str]] | None:
+    """Return the type of an InSet and its values as texts; None where the type is not among `types` or there are more than `most`."""
+    type_, values = str(in_set.child().dataType().typeName()), in_set.hset()
+    if type_ not in types or values.size() > most:
+        return None
+    return type_, values.mkString(",").split(",")
+
+
+# Queries as text ------------------------------------------------------------------------------------------------------------------------
+
+
+class NamedTable(NamedTuple):
+    """Describe where a query names a table. `offset`: in the query's text, None where the parser does not tell; `parts`: of its name;
+    `has_alias`: the query gives it another name."""
+
+    offset: int | None
+    parts: tuple[str, ...]
+    has_alias: bool
+
+
+def parsed_query(spark: Any, sql: str) -> Any:
+    """Return the plan of a query as Spark's parser makes it. Raises PySpark's ParseException, also for statements that are no query."""
+    return spark._jsparkSession.sessionState().sqlParser().parseQuery(sql)
+
+
+def named_tables(spark: Any, plan: Any, hidden: frozenset[str] = frozenset(), has_alias: bool = False) -> Iterator[NamedTable]:
+    """Yield the tables that a parsed query names, those of its sub-queries included.
+
+    `hidden`: names in small letters that the query around the plan defines by WITH; `has_alias`: it gives the plan another name.
+    """
+    kind = kind_of(plan)
+    if kind == NodeKind.UNRESOLVED_RELATION:
+        parts = tuple(each(plan.multipartIdentifier()))
+        if not (len(parts) == 1 and parts[0].lower() in hidden):
+            start = plan.origin().startIndex()
+            yield NamedTable(start.get() if start.isDefined() else None, parts, has_alias)
+        return
+    if kind == NodeKind.UNRESOLVED_WITH:
+        inside = hidden
+        for relation in each(plan.cteRelations()):
+            name = str(relation._1())
+            within = inside | {name.lower()} if plan.allowRecursion() else inside
+            yield from named_tables(spark, relation._2(), within)
+            inside = inside | {name.lower()}
+        yield from named_tables(spark, plan.child(), inside)
+        return
+    for expression in each(plan.expressions()):
+        yield from _named_in_expression(spark, expression, hidden)
+    for child in each(plan.children()):
+        yield from named_tables(spark, child, hidden, kind == NodeKind.SUBQUERY_ALIAS)
+
+
+def _named_in_expression(spark: Any, expression: Any, hidden: frozenset[str]) -> Iterator[NamedTable]:
+    if is_subquery(spark, expression):
+        yield from named_tables(spark, expression.plan(), hidden)
+    for child in each(expression.children()):
+        yield from _named_in_expression(spark, child, hidden)
+
+
+def _catalyst(spark: Any) -> Any:
+    """Return Catalyst's package, through which expressions and plans are constructed."""
+    return getattr(spark._jvm, CATALYST.removesuffix("."))

@@ -1,0 +1,168 @@
+"""Call Spark's temporary views and its cache through py4j, tag plans with objects of this process, and exchange parts of plans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from frazil.expr.quoted import back_quoted
+from frazil.spark.host.jvm import CATALYST, EXPRESSIONS, Jvm, each, implementing, listen
+
+
+@dataclass(frozen=True)
+class TemporaryView:
+    """Describe a temporary view. `database`: that of global temporary views, None for those of a session; `raw`: Catalyst's definition."""
+
+    name: str
+    database: str | None
+    raw: Any = field(repr=False)
+
+    @property
+    def quoted(self) -> str:
+        """Return the name in back quotes, for SQL."""
+        return back_quoted(part for part in (self.database, self.name) if part is not None)
+
+    @property
+    def plan(self) -> Any:
+        """Return the logical plan that the view keeps; None for a view that keeps SQL text, which Spark analyses at each use."""
+        return self.raw.plan().get() if self.raw.plan().isDefined() else None
+
+
+@dataclass(frozen=True)
+class CachedView:
+    """Describe a view that is in Spark's cache. `by_name`: it was cached by its name, as by CACHE TABLE, and not as a DataFrame."""
+
+    view: TemporaryView
+    frame: Any
+    level: Any
+    by_name: bool
+
+    @property
+    def plan(self) -> Any:
+        """Return the logical plan of the cached rows."""
+        return self.frame.logicalPlan()
+
+
+class TemporaryViews:
+    """List and replace the temporary views of a classic session, global ones included, and their entries in Spark's cache."""
+
+    def __init__(self, spark: Any, jvm: Jvm):
+        self._session, self._jvm = spark._jsparkSession, jvm
+        self._catalog = self._session.sessionState().catalog()
+        self._cache = self._session.sharedState().cacheManager()
+        self._identifier = getattr(jvm.view, CATALYST + "TableIdentifier")
+        self._some = getattr(jvm.view, "scala.Option").apply
+
+    def __iter__(self) -> Iterator[TemporaryView]:
+        catalog = self._catalog
+        of_session = [(name, None, catalog.getRawTempView) for name in each(catalog.getTempViewNames())]
+        global_names = each(catalog.globalTempViewManager().listViewNames("*"))
+        of_all = [(name, catalog.globalTempDatabase(), catalog.getRawGlobalTempView) for name in global_names]
+        for name, database, look_up in [*of_session, *of_all]:
+            if (raw := look_up(name)).isDefined():  # another thread may have dropped the view
+                yield TemporaryView(name, database, raw.get())
+
+    def replace(self, view: TemporaryView, plan: Any) -> None:
+        """Replace the plan of a view."""
+        identifier = self._identifier(view.name, self._some(view.database))
+        self._catalog.alterTempViewDefinition(identifier, view.raw.copy(view.raw.tableMeta(), self._some(plan)))
+
+    @property
+    def nothing_is_cached(self) -> bool:
+        """Tell whether Spark's cache is empty."""
+        return bool(self._cache.isEmpty())
+
+    def cached(self, view: TemporaryView) -> CachedView | None:
+        """Return the entry of a view in Spark's cache, or None. Raises Spark's error for a view that cannot be analysed."""
+        frame = self._session.table(view.quoted)
+        entry = self._cache.lookupCachedData(frame)
+        if not entry.isDefined():
+            return None
+        builder = entry.get().cachedRepresentation().cacheBuilder()
+        return CachedView(view, frame, builder.storageLevel(), builder.tableName().isDefined())
+
+    def uncache(self, cached: CachedView) -> None:
+        """Remove a view's entry from Spark's cache."""
+        self._cache.uncacheQuery(cached.frame, False)
+
+    def cache_again(self, cached: CachedView) -> None:
+        """Cache the view's present rows, at its former storage level."""
+        name = cached.view.quoted
+        self._cache.cacheQuery(self._session.table(name), self._some(name), cached.level)
+
+
+def drop_temporary_view(spark: Any, name: str) -> None:
+    """Drop a temporary view of a classic session. `spark.catalog` would drop what is cached of its rows, too."""
+    spark._jsparkSession.sessionState().catalog().dropTempView(name)
+
+
+class NumberedTag:
+    """Give an object of this process a number, for which the JVM asks it (java.util.function.IntSupplier), so that it can be the tag of a
+    plan: the plan keeps the object alive."""
+
+    Java = implementing("java.util.function.IntSupplier")
+
+    def __init__(self, number: int):
+        self.number = number
+
+    def getAsInt(self) -> int:
+        """Return the number (IntSupplier's method, called by way of the JVM)."""
+        return self.number
+
+
+class PlanTags:
+    """Tag Catalyst plans with an object of this process, and exchange a plan for another one under the same column ids."""
+
+    def __init__(self, jvm: Jvm, name: str):
+        self._jvm = jvm
+        self._tag = getattr(jvm.view, CATALYST + "trees.TreeNodeTag")(name)
+        self._alias = getattr(jvm.view, EXPRESSIONS + "Alias")
+        self._project = getattr(jvm.view, CATALYST + "plans.logical.Project")
+
+    def set(self, spark: Any, plan: Any, value: NumberedTag) -> None:
+        """Tag a plan."""
+        listen(spark)
+        plan.setTagValue(self._tag, value)
+
+    def number(self, plan: Any) -> int | None:
+        """Return the number of the tag's value, None if the plan is not tagged."""
+        value = plan.getTagValue(self._tag)
+        return int(value.get().getAsInt()) if value.isDefined() else None
+
+    def under_columns_of(self, old: Any, new: Any) -> Any:
+        """Return a new plan that has an old one's columns, with their ids, by which the nodes above the old plan refer to them. Raises
+        ValueError for a column that the new plan lacks or has with another type."""
+        new_columns = {a.name(): a for a in each(new.output())}
+        columns = self._jvm.nil
+        for column in reversed(list(each(old.output()))):
+            replacement = new_columns.get(column.name())
+            if replacement is None or replacement.dataType().catalogString() != column.dataType().catalogString():
+                raise ValueError(f"column {column.name()} {'is gone' if replacement is None else 'has another type'}.")
+            named = self._alias(replacement, column.name(), column.exprId(), column.qualifier(), self._jvm.none, self._jvm.nil)
+            columns = columns.prepended(named)
+        return self._project(columns, new)
+
+
+class _Rule:
+    """Implement scala.PartialFunction, which the JVM calls for every node of a plan, by a Python function."""
+
+    Java = implementing("scala.PartialFunction")
+
+    def __init__(self, function: Callable[[Any], Any]):
+        self._function = function
+
+    def applyOrElse(self, node: Any, _: Any) -> Any:
+        return self._function(node)
+
+    def isDefinedAt(self, _: Any) -> bool:
+        return True
+
+    def apply(self, node: Any) -> Any:
+        return self._function(node)
+
+
+def rewritten(plan: Any, function: Callable[[Any], Any]) -> Any:
+    """Return a plan, sub-queries included, in which each node is exchanged, from the root down, for what a function returns for it. Call
+    `listen` before. The function must not raise: its error would come back as one of py4j."""
+    return plan.transformDownWithSubqueries(_Rule(function))
