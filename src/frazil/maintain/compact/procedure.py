@@ -111,7 +111,7 @@ class CompactionPlan:
         if self.groups:
             found |= older_deletes(metadata, branch, storage, gone, self.sequence_number)
         if self.options.removes_dangling:
-            found |= unused_deletes(metadata, branch, storage, gone, MOST_PAIRS)
+            found |= unused_deletes(metadata, branch, storage, gone, MOST_PAIRS, self.sequence_number)
         return found
 
     def batches(self) -> Sequence[tuple[FileGroup, ...]]:
