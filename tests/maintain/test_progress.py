@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from frazil.maintain import progress as shown_by
 from frazil.maintain.progress import progress
+from tests.builders.catalogs import catalog_of
 
 
 def test_a_callback_gets_every_step() -> None:
@@ -76,3 +80,38 @@ def test_the_bar_is_drawn_by_rich_on_a_terminal(monkeypatch: pytest.MonkeyPatch)
     assert shown_by._bar() is None  # pytest captures the output
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     assert type(shown_by._bar()).__module__ == "rich.progress"
+
+
+def test_procedures_over_files_that_are_there_show_their_progress(tmp_path: Path) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for n in range(3):
+        pq.write_table(pa.table({"id": [n]}), folder / f"{n}.parquet")
+    catalog = catalog_of("sql", tmp_path)
+    steps: list[tuple[int, int | None, str]] = []
+
+    def told(*step: Any) -> None:
+        steps.append(step)
+
+    def taken() -> list[tuple[int, int | None, str]]:
+        found, steps[:] = list(steps), []
+        return found
+
+    footers = [(n, 3, "footers read") for n in (1, 2, 3)]
+    catalog.snapshot(str(folder), "db.copy", progress=told)
+    assert taken() == footers
+    t = catalog.create_table("db.t", "id bigint")
+    t.maintenance.add_files(str(folder), dry_run=True, progress=told)
+    assert taken() == footers
+    catalog.add_files("db.t", str(folder), progress=told)
+    assert taken() == footers
+    t.refresh().maintenance.rewrite_table_path(str(tmp_path), "/elsewhere", progress=told)
+    assert taken() == [(n, 4, "files staged") for n in (1, 2, 3, 4)]  # manifest, list, two versions of the metadata
+    t.maintenance.rewrite_table_path(str(tmp_path), "/elsewhere", dry_run=True, progress=told)
+    assert taken() == [(1, 1, "manifests read")]
+    for n in range(5):
+        t.append(pa.table({"id": [10 + n]}))
+    assert [s.outcome for s in t.maintenance.auto(progress=told).steps] == ["done"]
+    assert taken()[-1] == (8, 8, "files rewritten")
+    catalog.migrate(str(folder), "db.taken", progress=told)
+    assert taken() == footers

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
+import shutil
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +21,7 @@ from frazil.errors import CommitFailedException, CommitStateUnknownException, In
 from frazil.maintain.advice import metadata_files
 from frazil.maintain.advice.auto import AutoResult, auto
 from frazil.maintain.advice.finding import Cure, Finding, Findings, count_text, minutes_text
-from frazil.maintain.lease import LeaseHeld, is_held, lease
+from frazil.maintain.lease import LEASE, LEASE_SECONDS, LeaseHeld, is_held, lease
 from frazil.maintain.procedure import ProcedureResult
 from frazil.spec.snapshot import SnapshotRef
 from frazil.spec.updates import SetSnapshotRef
@@ -36,6 +39,10 @@ def healthy(catalog: Catalog, name: str = "t", **arguments: Any) -> Table:
     t = catalog.create_table(f"db.{name}", "id bigint, s string", **arguments)
     t.append(rows())
     return t
+
+
+def of_one_partition(first: int) -> pa.Table:
+    return rows(first, 200).filter(pa.array([True, False] * 100))
 
 
 def numbers(t: Table, kind: str) -> dict[str, float]:
@@ -139,6 +146,27 @@ def test_many_manifests_are_found(home: Catalog) -> None:
     assert (found.numbers["manifests"], found.numbers["manifests_after"]) == (10, 1)
 
 
+def test_manifests_of_an_earlier_spec_are_cured_too(home: Catalog) -> None:
+    t = healthy(home, properties={"write.target-file-size-bytes": "600", "commit.manifest-merge.enabled": "false"})
+    for n in range(11):
+        t.append(rows(100 * (n + 1)))
+    with t.update_spec() as update:
+        update.add_identity("s")
+    t.append(of_one_partition(5000))
+    (found,) = t.maintenance.recommend()
+    assert (found.kind, found.call) == ("manifests", "t.maintenance.rewrite_manifests(spec_id=0)")
+    assert (found.numbers["manifests"], found.numbers["manifests_after"]) == (12, 1) and "earlier partition spec 0" in found.text
+    for n in range(9):
+        t.append(of_one_partition(10_000 + 200 * n))
+    before = sorted(t.to_arrow()["id"].to_pylist())
+    both = t.maintenance.recommend()
+    calls = [f.call for f in both if f.kind == "manifests"]
+    assert calls == ["t.maintenance.rewrite_manifests()", "t.maintenance.rewrite_manifests(spec_id=0)"]
+    done = t.maintenance.auto()
+    assert [s.call for s in done.steps if s.kind == "manifests"] == calls and not done.failed
+    assert t.refresh().inspect.manifests().num_rows == 2 and sorted(t.to_arrow()["id"].to_pylist()) == before
+
+
 def test_snapshots_beyond_retention_are_found_and_refs_are_kept(home: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     t = home.create_table(
         "db.t", "id bigint, s string", properties={"commit.manifest.min-count-to-merge": "2", "write.target-file-size-bytes": "600"}
@@ -162,10 +190,31 @@ def test_snapshots_beyond_retention_are_found_and_refs_are_kept(home: Catalog, m
 def test_old_metadata_files_are_estimated_not_listed(home: Catalog) -> None:
     t = healthy(home)
     assert t.maintenance.recommend().kinds == ()
-    number = t.metadata_location.rpartition("/")[2]
-    t._loaded = replace(t._loaded, metadata_location=t.metadata_location.replace(number, "00150" + number[5:]))
+    at_version(t, 150)
     (found,) = t.maintenance.recommend()
     assert found.kind == "orphans" and found.numbers == {"metadata_files": 149} and "estimated" in found.text
+
+
+def at_version(t: Table, version: int) -> None:
+    """Give the table's metadata file the number that it has after so many commits."""
+    place, _, name = t.metadata_location.rpartition("/")
+    path = Path(place.removeprefix("file://"))
+    later = f"{version:05d}{name[5:]}"
+    shutil.copy(path / name, path / later)
+    assert t._backend is not None and t._loaded.identifier is not None
+    t._backend.register_table(t._loaded.identifier, f"{place}/{later}", overwrite=True)
+    t.refresh()
+
+
+def test_after_auto_has_looked_for_orphans_only_later_versions_count(home: Catalog) -> None:
+    t = healthy(home)
+    at_version(t, 150)
+    assert [(s.kind, s.outcome) for s in t.maintenance.auto().steps] == [("orphans", "done")]
+    assert t.maintenance.recommend().kinds == () and t.maintenance.auto().steps == ()
+    at_version(t.refresh(), 240)
+    assert t.maintenance.recommend().kinds == ()
+    at_version(t.refresh(), 255)
+    assert numbers(t, "orphans") == {"metadata_files": 104}  # version 151 took the lease, and was the newest when the orphans were gone
 
 
 def test_old_statistics_are_found(home: Catalog) -> None:
@@ -248,6 +297,15 @@ def test_a_cure_that_can_be_done_in_parts_takes_what_fits() -> None:
     assert outcomes(Verbs(finding("a", 1000)).auto(budget_minutes=5)) == ["over budget"]
 
 
+def test_a_part_that_fits_the_minutes_costs_its_part_of_the_bytes() -> None:
+    verbs = Verbs(finding("a", 1000, share_option="max-files-to-rewrite", files=40), finding("b", 300))
+    result = verbs.auto(budget_minutes=5.1)
+    assert outcomes(result)[0] == "partly" and verbs.calls[0][1]["options"] == {"max-files-to-rewrite": "20"}
+    assert 505 <= result.steps[0].cost_bytes <= 510
+    both = Verbs(finding("a", 1000, share_option="max-files-to-rewrite", files=40), finding("b", 300))
+    assert outcomes(both.auto(budget_minutes=5.1, budget_bytes=900)) == ["partly", "done"]  # 510 and 300 bytes
+
+
 def test_a_dry_run_plans_all_cures_and_changes_nothing() -> None:
     verbs = Verbs(finding("a"), finding("b"))
     assert outcomes(verbs.auto(dry_run=True)) == ["planned", "planned"]
@@ -300,6 +358,47 @@ def test_auto_holds_the_lease_of_the_table_and_gives_it_back(home: Catalog) -> N
         waiting = t.refresh().maintenance.auto()
     assert set(outcomes(waiting)) == {"waits"} and "rewrite by process" in str(waiting.steps[0].error)
     assert "done" in outcomes(t.refresh().maintenance.auto()) and not is_held(t.refresh().metadata)
+
+
+def test_auto_holds_the_lease_as_long_as_its_budget_may_take(home: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    t = healthy(home)
+    for n in range(6):
+        t.append(rows(n))
+    held: list[float] = []
+
+    def hold(table: Any, task: str, seconds: float) -> Any:
+        held.append(seconds)
+        return lease(table, task, seconds)
+
+    monkeypatch.setattr("frazil.table.maintenance.lease", hold)
+    t.maintenance.auto(budget_minutes=600)
+    t.append(rows(9))
+    for n in range(6):
+        t.append(rows(n))
+    t.maintenance.auto()
+    assert held == [72_000, LEASE_SECONDS]
+
+
+def test_a_lease_is_renewed_between_cures_and_one_that_was_lost_ends_auto(home: Catalog) -> None:
+    t = healthy(home)
+    until: list[int] = []
+
+    class Slow(Verbs):
+        """The first cure takes so long that another owner takes the lease before the third begins."""
+
+        def run(self, verb: str) -> Callable[..., Any] | None:
+            mark = json.loads(t.refresh().properties[LEASE])
+            until.append(mark["until"])
+            time.sleep(0.6)
+            if len(until) == 2:
+                mark = {**mark, "token": "another", "task": "rewrite", "host": "elsewhere", "until": mark["until"] + 3_600_000}
+                t.set_properties({LEASE: json.dumps(mark)})
+            return super().run(verb)
+
+    verbs = Slow(finding("a"), finding("b"), finding("c"))
+    result = auto(verbs.recommend, verbs.run, lambda: lease(t.maintenance._table(), "auto", 1))
+    assert outcomes(result) == ["done", "done", "waits"] and "rewrite by process" in str(result.steps[2].error)
+    assert until[1] >= until[0] + 500
 
 
 def test_numbers_are_told_in_plain_words() -> None:

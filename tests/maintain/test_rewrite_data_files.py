@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,11 @@ import pytest
 from frazil.errors import InvalidInput, NoSuchRefError, ValidationException
 from frazil.maintain.compact import rewrite
 from frazil.table.table import Table
+from frazil.tasks.runner import InProcess
 from frazil.testing import FlakyRunner, TaskKilled
 from tests.builders.catalogs import catalog_of
 from tests.maintain.compacting import ALL, LINEAGE, STRATEGIES, rows, rows_of_file, table_of
+from tests.spark.deleting import take_positions
 
 BY_NAME = pytest.mark.parametrize("how", STRATEGIES, ids=lambda h: str(h.get("sort_order", h["strategy"])))
 VERSIONS = pytest.mark.parametrize("version", [1, 2, 3])
@@ -263,3 +267,63 @@ def test_orders_that_java_refuses_are_refused(tmp_path: Path, arguments: Any, me
     table = table_of(catalog_of("memory", tmp_path), "t", 2, files=1, partition_by=["p"])
     with pytest.raises((InvalidInput, ValidationException), match=message):
         table.maintenance.rewrite_data_files(**arguments)
+
+
+def test_the_result_lists_the_files_that_went_and_came(tmp_path: Path) -> None:
+    table = table_of(catalog_of("path", tmp_path), "t", 2)
+    before = set(table.inspect.files().column("file_path").to_pylist())
+    planned = table.maintenance.rewrite_data_files(options=ALL, dry_run=True)
+    done = table.maintenance.rewrite_data_files(options=ALL)
+    after = set(table.inspect.files().column("file_path").to_pylist())
+    assert set(done.removed_files) == set(planned.removed_files) == before and len(done.removed_files) == 6
+    assert set(done.added_files) == after and planned.added_files == () and len(done.added_files) == 1
+    assert "removed_files" not in repr(done) and done.to_arrow().num_columns == 5
+
+
+def test_a_dry_run_knows_which_groups_leave_no_file(tmp_path: Path) -> None:
+    table = table_of(catalog_of("path", tmp_path), "t", 3, files=2, partition_by=["p"])
+    take_positions(table, lambda row: row["p"] == "p1")
+    assert table.inspect.data_files().num_rows == 6 and {r[1] for r in rows(table)} == {"p0", "p2"}
+    planned = table.maintenance.rewrite_data_files(options=ALL, dry_run=True)
+    done = table.maintenance.rewrite_data_files(options=ALL)
+    assert planned.added_data_files_count == done.added_data_files_count == 2
+    assert table.inspect.data_files().num_rows == 2
+
+
+@dataclass
+class Counting:
+    """A runner that notes how many tasks it is given at once."""
+
+    parallelism: int
+    given: list[int] = field(default_factory=list)
+    repeats: bool = False
+    linger: float = 0.0
+
+    def run(self, work: Callable[[Any], Any], groups: Sequence[Any]) -> Iterator[Any]:
+        self.given.append(len(groups))
+        return InProcess(1).run(work, groups)
+
+
+@pytest.mark.parametrize("how", [{"strategy": "sort", "sort_order": "id"}, {}])
+def test_partial_progress_keeps_all_slots_busy(tmp_path: Path, how: dict[str, Any]) -> None:
+    table = table_of(catalog_of("memory", tmp_path), "t", 2, files=10)
+    before = rows(table)
+    options = {**ALL, "max-file-group-input-files": 1, "partial-progress.enabled": True, "partial-progress.max-commits": 5}
+    runner = Counting(4)
+    done = table.maintenance.rewrite_data_files(**how, options=options, runner=runner)
+    assert runner.given == [4, 4, 2] and (done.groups, done.commits) == (10, 5) and rows(table) == before
+    assert len(table.refresh().snapshots()) == 15
+
+
+def test_a_group_that_fails_among_those_of_several_commits_is_left_out_alone(tmp_path: Path) -> None:
+    table = table_of(catalog_of("memory", tmp_path), "t", 2, files=6)
+    before = rows(table)
+    broken = table.inspect.files().column("file_path").to_pylist()[2]
+    contents = table._loaded.storage.read(broken)
+    table._loaded.storage.write(broken, b"no parquet", overwrite=True)
+    options = {**ALL, "max-file-group-input-files": 1, "partial-progress.enabled": True}
+    done = table.maintenance.rewrite_data_files(options=options, runner=Counting(4))
+    assert (done.rewritten_data_files_count, done.failed_data_files_count, done.commits) == (5, 1, 5)
+    assert broken in table.refresh().inspect.files().column("file_path").to_pylist()
+    table._loaded.storage.write(broken, contents, overwrite=True)
+    assert rows(table) == before

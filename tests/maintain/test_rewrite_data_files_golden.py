@@ -11,12 +11,14 @@ import pytest
 
 import frazil
 from frazil.errors import InvalidInput
+from frazil.maintain.compact.procedure import RewriteDataFilesResult
 from frazil.spec.types import ListType, MapType, StructType
 from frazil.table.table import Table
 from tests import golden as golden_tables
 from tests.builders.catalogs import catalog_of
 from tests.golden import read_metadata
 from tests.maintain.compacting import table_of
+from tests.maintain.support import numbers
 from tests.peers.checks import JavaCheck, PyIcebergCheck
 from tests.peers.rowsum import rowsum
 
@@ -54,6 +56,11 @@ def ways(table: Table) -> list[dict[str, Any]]:
     return found
 
 
+def promised(result: RewriteDataFilesResult) -> dict[str, Any]:
+    """What the dry run knows: all but the number of new files, which it estimates."""
+    return {k: v for k, v in numbers(result).items() if k != "added_data_files_count"} | {"removed": sorted(result.removed_files)}
+
+
 @pytest.mark.parametrize("name", golden_tables.names(deletes=None))
 def test_every_golden_table_keeps_its_rows(golden: golden_tables.Golden, tmp_path: Path, name: str) -> None:
     table = opened(golden, name, tmp_path)
@@ -62,7 +69,7 @@ def test_every_golden_table_keeps_its_rows(golden: golden_tables.Golden, tmp_pat
         expected = table.maintenance.rewrite_data_files(**way, options=ALL, dry_run=True, runner="in-process")
         done = table.maintenance.rewrite_data_files(**way, options=ALL, runner="in-process")
         assert content(table) == before, way
-        assert done.rewritten_data_files_count == expected.rewritten_data_files_count, way
+        assert promised(done) == promised(expected), way
     assert table.inspect.delete_files().num_rows == 0 or not before
 
 

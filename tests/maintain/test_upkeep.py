@@ -137,6 +137,25 @@ def test_a_task_runs_after_its_number_of_commits_and_then_counts_anew(table):
     assert not is_held(table.metadata) and "at" in json.loads(table.metadata.properties[f"{MAINTENANCE.prefix}rewrite"])
 
 
+def test_tasks_keep_the_distance_that_the_rate_limit_asks_for(table, monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr("frazil.maintain.upkeep.time.monotonic", lambda: now[0])
+    ran = []
+    options, _ = upkeep_options(
+        {"maintenance.rewrite.every-commits": 1, "maintenance.expire.every-commits": 2, "maintenance.rate-limit": "60 s"}
+    )
+    assert options.rest_seconds == 60 and upkeep_options({"maintenance.rewrite.every-commits": 1})[0].rest_seconds == 0
+    running = Upkeep(
+        options, {name: lambda *_, name=name: ran.append(name) or ProcedureResult() for name in ("rewrite", "expire")}
+    )  # fmt: skip
+    for seconds in (0, 59, 1, 30, 31):  # after the first, the third and the fifth commit
+        now[0] += seconds
+        add(table, 1)
+        running.after_commit(maintained(table))
+        ran.append(".")
+    assert "".join(t[0] for t in ran) == "r..re..re."
+
+
 def test_a_query_that_starts_again_counts_from_the_last_run(table):
     options, _ = upkeep_options({"maintenance.rewrite.every-commits": 3, "maintenance.rewrite.min-input-files": 2})
     first = upkeep(options, table.metadata)

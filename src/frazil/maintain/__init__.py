@@ -16,6 +16,7 @@ __all__ = [
     "expire_snapshots",
     "expired_files",
     "imports",
+    "last_run",
     "lease",
     "listing",
     "locations",

@@ -22,3 +22,11 @@ def newest_state(table: MaintainedTable, dry_run: bool = False) -> MaintainedTab
             f"{fresh.metadata.table_uuid}.", hint="Load it again.", table=table.name,
         )  # fmt: skip
     return replace(table, loaded=fresh)
+
+
+def newest_readable(table: MaintainedTable) -> MaintainedTable:
+    """Return the table in its newest state, or, where it is read-only, in the state that it was opened in; for procedures that read only.
+
+    Raises ValidationError for a table that was dropped and created again.
+    """
+    return newest_state(table, dry_run=True)

@@ -54,16 +54,19 @@ class LeaseHeld(Exception):
 
 
 @contextmanager
-def lease(table: MaintainedTable, task: str, seconds: float) -> Iterator[None]:
-    """Hold the lease on a table for the block. Raises LeaseHeld where another owner has it."""
-    owner = Owner.this()
+def lease(table: MaintainedTable, task: str, seconds: float) -> Iterator[Callable[[], None]]:
+    """Hold the lease on a table for the block. Raises LeaseHeld where another owner has it.
+
+    Yields a function that renews the lease when half of its time is over; it raises LeaseHeld where another owner has taken it since.
+    """
+    owner, until = Owner.this(), 0.0
 
     def take(metadata: TableMetadata) -> Sequence[Update]:
         if (held := _held(metadata)) is not None and held["token"] != owner.token:
             raise LeaseHeld(f"{held.get('task')} by process {held.get('process')} on {held.get('host')}")
-        until = int((time.time() + seconds) * 1000)
         mark = {
-            "task": task, "until": until, "host": owner.host, "process": owner.process, "started": owner.started, "token": owner.token
+            "task": task, "until": int((time.time() + seconds) * 1000), "host": owner.host, "process": owner.process,
+            "started": owner.started, "token": owner.token,
         }  # fmt: skip
         return (SetProperties({LEASE: json.dumps(mark)}),)
 
@@ -71,9 +74,15 @@ def lease(table: MaintainedTable, task: str, seconds: float) -> Iterator[None]:
         mark = _parsed(metadata.properties.get(LEASE))
         return (RemoveProperties((LEASE,)),) if mark.get("token") == owner.token else ()
 
-    _commit(table, take)
+    def renew() -> None:
+        nonlocal until
+        if time.time() > until - seconds / 2:
+            _commit(table, take)
+            until = time.time() + seconds
+
+    renew()
     try:
-        yield
+        yield renew
     finally:
         try:
             _commit(table, give_back)

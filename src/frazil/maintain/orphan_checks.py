@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import uuid
 
 import numpy as np
 import pyarrow.compute as pc
@@ -15,9 +17,11 @@ from frazil.maintain.listing import ListedFiles, with_times
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import DATA_PATH, METADATA_PATH, OLD_DATA_PATHS
 from frazil.storage import is_inside, normalise
-from frazil.storage.locations import metadata_root, place_of
+from frazil.storage.locations import join, metadata_root, place_of
 
+_log = logging.getLogger("frazil.maintain")
 _PLACES = (DATA_PATH, METADATA_PATH, *OLD_DATA_PATHS)
+_MOST_AHEAD_MS = 3_600_000
 _LOOKED_AT = 20  # unknown metadata files of the table's own directory that are read, the newest ones
 
 
@@ -51,6 +55,33 @@ def check_place(table: LoadedTable, location: str | None) -> str:
 
 def _is_really_inside(path: str, directory: str | None) -> bool:
     return directory is not None and is_inside(os.path.realpath(path), os.path.realpath(directory))
+
+
+def refuse_fast_clock(table: LoadedTable, now_ms: int) -> None:
+    """Compare the clock of this machine (`now_ms`) with that of the store, by the time of a file that is written for it and removed again.
+
+    Raises ValidationException where ours is ahead by more than an hour: files of writers that are still at work would look old. A store
+    that takes no file, as one whose quota is used up, cannot be asked; a warning says so.
+    """
+    storage, metadata = table.storage, table.metadata
+    directory = join(metadata_root(metadata.location, metadata.properties), f".clock.{uuid.uuid4().hex}.tmp")
+    try:
+        storage.write(join(directory, "now"), b"now", durable=False)
+        try:
+            times = [file.modified_ms for file in storage.entries(directory)[1]]
+        finally:
+            storage.delete_tree(directory)
+    except FrazilError as error:
+        _log.warning("The clock of the store of %s cannot be compared with ours: %s", metadata.location, error)
+        return
+    ahead_ms = now_ms - max(times, default=now_ms)
+    if ahead_ms > _MOST_AHEAD_MS:
+        raise ValidationException(
+            f"Cannot remove orphan files of table {metadata.location}: the clock of this machine is {ahead_ms / 60_000:,.0f} minutes "
+            "ahead of that of the store, so that files of writers that are at work may look old.",
+            hint="Set the clock. If nobody writes to the table, allow_short_interval=True goes without this check.",
+            table=metadata.location,
+        )  # fmt: skip
 
 
 def refuse_other_tables(table: LoadedTable, unknown: ListedFiles) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any
 
 import pyarrow as pa
@@ -72,11 +72,11 @@ class ProcedureResult:
 
     def to_arrow(self) -> pa.Table:
         """Return the columns of Java's procedure as a table, in one row unless the procedure returns several."""
-        return pa.table({f.name: [getattr(self, f.name)] for f in fields(self) if not f.metadata.get("ours")})
+        return pa.table({f.name: pa.array([getattr(self, f.name)], _arrow_type(f)) for f in fields(self) if not f.metadata.get("ours")})
 
     def to_dict(self) -> dict[str, Any]:
         """Return all numbers by name, for logs."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.repr}
 
     def show(self) -> None:
         """Print the result, a line for each number."""
@@ -86,5 +86,11 @@ class ProcedureResult:
         def shown(value: Any) -> str:
             return f"{value:,.2f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
 
-        numbers = ", ".join(f"{f.name}={shown(v)}" for f in fields(self) if f.name != "dry_run" and (v := getattr(self, f.name)))
+        numbers = ", ".join(f"{f.name}={shown(v)}" for f in fields(self) if f.repr and f.name != "dry_run" and (v := getattr(self, f.name)))
         return f"{type(self).__name__}({'dry run' if self.dry_run else 'done'}: {numbers or 'nothing to do'})"
+
+
+def _arrow_type(column: Field[Any]) -> pa.DataType | None:
+    """Return the type of a column, which is the same where there is no value; None: Arrow infers it."""
+    kind = str(column.type).removesuffix(" | None")
+    return {"int": pa.int64(), "str": pa.string(), "bool": pa.bool_(), "float": pa.float64()}.get(kind)

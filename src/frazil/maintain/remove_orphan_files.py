@@ -27,7 +27,7 @@ from frazil.maintain.expire_snapshots import check_gc
 from frazil.maintain.expired_files import statistics_of
 from frazil.maintain.listing import ListedFiles, Numbers, hidden_rule, list_files, with_times
 from frazil.maintain.locations import Flags, KnownLocations, PrefixRule, below_path, flattened
-from frazil.maintain.orphan_checks import check_place, refuse_other_tables
+from frazil.maintain.orphan_checks import check_place, refuse_fast_clock, refuse_other_tables
 from frazil.maintain.procedure import MaintainedTable, ProcedureResult
 from frazil.maintain.progress import ProgressCallback, progress
 from frazil.maintain.removal import delete_files, deleting_threads
@@ -123,6 +123,8 @@ def remove_orphan_files(
     found = search.without_new(found, newest)
     if dry_run or not len(found.paths):
         return _result(found, dry_run, started)
+    if not request.allow_short_interval:
+        refuse_fast_clock(newest.loaded, now_millis())
     paths = _in_order(found.paths)
     with progress(len(paths), "orphan files deleted", callback) as shown:
         failed = delete_files(newest.storage, paths, threads, shown)

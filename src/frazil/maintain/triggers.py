@@ -21,6 +21,7 @@ from frazil.spec.properties import BOOLEAN
 from frazil.spec.snapshot import Snapshot
 
 PREFIX = "maintenance."
+LEASE_DURATION, RATE_LIMIT = f"{PREFIX}lease-duration", f"{PREFIX}rate-limit"
 TASKS = ("convert", "rewrite", "manifests", "expire", "orphans")
 """In the order in which tasks run that are due at the same time: what one leaves, the next removes."""
 READ_BACK = 100
@@ -57,10 +58,12 @@ class TaskOptions:
 
 @dataclass(frozen=True)
 class UpkeepOptions:
-    """Hold the options `maintenance.…` of a stream. `lease_seconds`: after this time another owner may begin a task."""
+    """Hold the options `maintenance.…` of a stream. `lease_seconds`: after this time another owner may begin a task. `rest_seconds`: the
+    least time between the beginnings of tasks that are due after different commits (the rate limit)."""
 
     tasks: tuple[TaskOptions, ...]
     lease_seconds: float = LEASE_SECONDS
+    rest_seconds: float = 0.0
 
 
 def upkeep_options(given: Mapping[str, Any]) -> tuple[UpkeepOptions | None, dict[str, Any]]:
@@ -73,18 +76,18 @@ def upkeep_options(given: Mapping[str, Any]) -> tuple[UpkeepOptions | None, dict
     if not own:
         return None, rest
     found: dict[str, dict[str, Any]] = {}
-    seconds = UpkeepOptions(()).lease_seconds
+    seconds = {LEASE_DURATION: float(LEASE_SECONDS), RATE_LIMIT: 0.0}
     for name, value in own.items():
         task, _, word = name[len(PREFIX) :].partition(".")
-        if name == f"{PREFIX}lease-duration":
-            seconds = duration_ms(name, value) / 1000
+        if name in seconds:
+            seconds[name] = duration_ms(name, value) / 1000
         elif task not in TASKS or not word:
-            hint = f"{PREFIX}<task>.every-commits and so on, with one of the tasks {', '.join(sorted(TASKS))}; {PREFIX}lease-duration."
+            hint = f"{PREFIX}<task>.every-commits and so on, with one of the tasks {', '.join(sorted(TASKS))}; {', '.join(seconds)}."
             raise InvalidInput(f"{name!r} is not an option of maintenance.", hint=hint, option=name)
         else:
             found.setdefault(task, {})[word] = value
     tasks = (_task(t, found[t]) for t in TASKS if t in found)
-    return UpkeepOptions(tuple(t for t in tasks if t is not None), seconds), rest
+    return UpkeepOptions(tuple(t for t in tasks if t is not None), seconds[LEASE_DURATION], seconds[RATE_LIMIT]), rest
 
 
 def _task(task: str, words: Mapping[str, Any]) -> TaskOptions | None:

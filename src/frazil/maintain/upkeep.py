@@ -6,21 +6,18 @@ that a query that is started again goes on counting from there.
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from frazil.catalog import LoadedTable
-from frazil.commit.actions import MetadataChange
 from frazil.errors import CommitStateUnknownException
+from frazil.maintain.last_run import last_run, record_run
 from frazil.maintain.lease import LeaseHeld, lease
 from frazil.maintain.procedure import MaintainedTable, ProcedureResult
 from frazil.maintain.triggers import Counted, TaskOptions, UpkeepOptions
-from frazil.spec.properties import MAINTENANCE
 from frazil.spec.snapshot import MAIN_BRANCH
-from frazil.spec.updates import SetProperties
 
 _log = logging.getLogger("frazil.maintain")
 Procedure = Callable[[MaintainedTable, str], ProcedureResult]
@@ -41,20 +38,22 @@ class Upkeep:
     on_task: Told | None = None
     _counted: dict[str, Counted] = field(default_factory=dict)
     _pauses: dict[str, int] = field(default_factory=dict)
+    _rests_until: float = 0.0
     _began_ms: int = field(default_factory=lambda: int(time.time() * 1000))
 
     def after_commit(self, table: MaintainedTable, branch: str = MAIN_BRANCH) -> LoadedTable | None:
         """Run the tasks that are due after a commit. `table`: in the state after the commit. Returns the newest state if a task has run."""
-        newest = None
+        newest, rests = None, time.monotonic() < self._rests_until
         for task in self.options.tasks:
             now = int(time.time() * 1000)
-            counted = self._counted.get(task.task) or Counted(_last_run(table, task.task) or self._began_ms)
+            counted = self._counted.get(task.task) or Counted(last_run(table.metadata, task.task) or self._began_ms)
             self._counted[task.task] = counted = counted.up_to((newest or table.loaded).metadata, branch)
-            if (why := counted.is_due(task, now)) is None:
+            if rests or (why := counted.is_due(task, now)) is None:
                 continue
             if self._pauses.get(task.task, 0) > 0:
                 self._pauses[task.task] -= 1
                 continue
+            self._rests_until = time.monotonic() + self.options.rest_seconds
             newest = self._run(task, table, branch, why) or newest
         return newest
 
@@ -83,10 +82,7 @@ class Upkeep:
 
     def _ran(self, task: str, table: MaintainedTable, branch: str) -> None:
         """Record that a task has run, in the table and here."""
-        now = int(time.time() * 1000)
-        newest = table.newest()
-        with table.begin(newest) as operation:
-            operation.stage(MetadataChange(lambda _: (SetProperties({f"{MAINTENANCE.prefix}{task}": json.dumps({"at": now})}),)))
+        now, newest = record_run(table, task)
         head = newest.metadata.branch_head(branch)
         self._counted[task] = Counted(now, None if head is None else head.snapshot_id)
 
@@ -97,12 +93,3 @@ class Upkeep:
             self.on_task(task, outcome)
         except Exception:
             _log.warning("on_task failed; the stream goes on.", exc_info=True)
-
-
-def _last_run(table: MaintainedTable, task: str) -> int | None:
-    """Return when a task ran last, in milliseconds since 1970; None if it never ran, or that is not known."""
-    try:
-        mark = json.loads(table.metadata.properties.get(f"{MAINTENANCE.prefix}{task}", "{}"))
-        return int(mark["at"])
-    except (ValueError, KeyError, TypeError):
-        return None

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from frazil.arrow.values.arrow_schema import to_arrow_type
 from frazil.arrow.values.casts import cast_for
 from frazil.arrow.values.frames import as_arrow
-from frazil.arrow.write.add_files import data_files_of, refuse_unreadable
+from frazil.arrow.write.add_files import OnFile, data_files_of, refuse_unreadable
 from frazil.commit.actions import Action, Append, MetadataChange, OverwriteFiles, ReplacePartitions
 from frazil.commit.apply import apply_updates
 from frazil.commit.evolve.evolve_schema import SchemaChanges, name_mapping_of
@@ -73,9 +73,11 @@ def replace_partitions(rows: InputFrame, to: WriteTarget) -> StagedWrite:
     return partitions_replaced(written(rows, to), to, start_of(to.metadata, to))
 
 
-def add_files(paths: Sequence[str], to: WriteTarget, check_duplicates: bool, workers: int | None = None) -> StagedWrite:
+def add_files(
+    paths: Sequence[str], to: WriteTarget, check_duplicates: bool, workers: int | None = None, on_file: OnFile = lambda: None
+) -> StagedWrite:
     """Add existing Parquet files to the table at their present location. `check_duplicates`: refuse files that the table has already.
-    `workers`: threads that read footers, None: one per core.
+    `workers`: threads that read footers, None: one per core. `on_file`: called as each footer was read.
 
     Raises InvalidInput for a path given twice, and as `data_files_of` for files that do not fit the table.
     """
@@ -83,7 +85,7 @@ def add_files(paths: Sequence[str], to: WriteTarget, check_duplicates: bool, wor
     refuse_encryption(metadata)
     if len({normalise(p) for p in paths}) != len(paths):
         raise InvalidInput("add_files: a path is given twice.", table=metadata.location)
-    files = tuple(data_files_of(paths, metadata, to.storage, workers))
+    files = tuple(data_files_of(paths, metadata, to.storage, workers, on_file))
     before: tuple[Action, ...] = ()
     if check_duplicates:
         before = (NotYetThere(frozenset(normalise(f.file_path) for f in files), to.branch),)

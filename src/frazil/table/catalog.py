@@ -24,6 +24,7 @@ from frazil.maintain.imports.move_tables import MoveTablesResult, every_table, m
 from frazil.maintain.imports.new_tables import Import, MigrateTableResult, SnapshotTableResult, migrate, snapshot
 from frazil.maintain.imports.register import RegisterTableResult, register_table
 from frazil.maintain.imports.source import Source, resolve_source
+from frazil.maintain.progress import ProgressCallback
 from frazil.ops.creation import Creation
 from frazil.ops.metadata_changes import property_texts
 from frazil.spec.partitioning import PartitionSpec, build_spec
@@ -304,11 +305,12 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         parallelism: int | None = None,
         *,
         dry_run: bool = False,
+        progress: ProgressCallback | None = None,
         spark: Any = None,
     ) -> AddFilesResult:
         """Add the Parquet files of a directory or of a table of Spark to a table, where they lie; see `t.maintenance.add_files`."""
         return self.load_table(identifier).maintenance.add_files(
-            source_table, partition_filter, check_duplicate_files, parallelism, dry_run=dry_run, spark=spark
+            source_table, partition_filter, check_duplicate_files, parallelism, dry_run=dry_run, progress=progress, spark=spark
         )
 
     def snapshot(
@@ -321,6 +323,7 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         ignore_missing_files: bool = False,
         *,
         dry_run: bool = False,
+        progress: ProgressCallback | None = None,
         spark: Any = None,
     ) -> SnapshotTableResult:
         """Create a table over the Parquet files of a directory, or of a table of Spark's own catalog, which stays as it is.
@@ -328,7 +331,7 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         `source_table`: parquet.`/a/directory`, a directory, or a name as in "db.table". Columns come from the files, partition columns from
         folders. The new table may be written to; it never deletes the files of the source (gc.enabled is false).
         """
-        source, new = self._import(source_table, identifier, location, properties, parallelism, ignore_missing_files, spark)
+        source, new = self._import(source_table, identifier, location, properties, parallelism, ignore_missing_files, progress, spark)
         return snapshot(source, new, dry_run=dry_run)
 
     def migrate(
@@ -342,6 +345,7 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         ignore_missing_files: bool = False,
         *,
         dry_run: bool = False,
+        progress: ProgressCallback | None = None,
         spark: Any = None,
     ) -> MigrateTableResult:
         """Create a table over the files of a table of Spark, or of a directory, at the same location and in place of it.
@@ -350,14 +354,14 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         which `drop_backup` drops in the end, or gets its name back when the migration fails.
         """
         name = identifier if identifier is not None else _migrated_name(source_table)
-        source, new = self._import(source_table, name, "", properties, parallelism, ignore_missing_files, spark)
+        source, new = self._import(source_table, name, "", properties, parallelism, ignore_missing_files, progress, spark)
         return migrate(
             source, new, lambda: engines.spark_tables(spark), drop_backup=drop_backup, backup_table_name=backup_table_name, dry_run=dry_run
         )
 
     def _import(
         self, source_table: str, identifier: Identifier, location: str | None, properties: Mapping[str, Any], parallelism: int | None,
-        ignore_missing_files: bool, spark: Any,
+        ignore_missing_files: bool, progress: ProgressCallback | None, spark: Any,
     ) -> tuple[Source, Import]:  # fmt: skip
         """Find the source of a new table, and describe how it is created. `location` "": where the source is."""
         parts, own = self._new_name(self._parts(identifier)), self._backend.properties
@@ -373,7 +377,7 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
             return Creation(self._backend, parts, metadata, None, self._full_name(parts))
 
         storage = storage_for(source.location, own)
-        return source, Import(create, storage, property_texts(properties), parallelism, ignore_missing_files)
+        return source, Import(create, storage, property_texts(properties), parallelism, ignore_missing_files, progress)
 
     def list_tables(self, namespace: Identifier) -> list[Parts]:
         """Return the identifiers of the tables in a namespace, namespace included. Raises NoSuchNamespaceError."""

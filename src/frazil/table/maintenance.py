@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, overload
 
 from frazil.errors import InvalidInput
@@ -11,6 +12,7 @@ from frazil.maintain import convert_equality, delete_files, expire_snapshots, mo
 from frazil.maintain import remove_orphan_files as orphans
 from frazil.maintain.advice.auto import AutoResult, auto
 from frazil.maintain.advice.finding import Findings
+from frazil.maintain.advice.metadata_files import ORPHANS
 from frazil.maintain.advice.recommend import recommend
 from frazil.maintain.compact.procedure import RewriteDataFilesResult, rewrite_data_files
 from frazil.maintain.convert_equality import ConvertEqualityDeletesResult
@@ -18,6 +20,7 @@ from frazil.maintain.delete_files import RewritePositionDeleteFilesResult
 from frazil.maintain.expire_snapshots import ExpireSnapshotsResult
 from frazil.maintain.imports.add_files import AddFilesResult, add_files
 from frazil.maintain.imports.source import resolve_source
+from frazil.maintain.last_run import record_run
 from frazil.maintain.lease import LEASE_SECONDS, lease
 from frazil.maintain.move_snapshots import AncestorsResult, FastForwardResult, MovedSnapshotResult, PickedSnapshotResult
 from frazil.maintain.procedure import MaintainedTable
@@ -201,6 +204,7 @@ class MaintenanceTable:
         create_file_list: bool = True,
         *,
         dry_run: bool = False,
+        progress: ProgressCallback | None = None,
     ) -> RewriteTablePathResult:
         """Stage the table's metadata as it is to be below `target_prefix`, and list the files to copy there.
 
@@ -209,7 +213,7 @@ class MaintenanceTable:
         """
         return rewrite_table_path(
             self._table("in-process"), source_prefix, target_prefix, start_version=start_version, end_version=end_version,
-            staging_location=staging_location, create_file_list=create_file_list, dry_run=dry_run,
+            staging_location=staging_location, create_file_list=create_file_list, dry_run=dry_run, callback=progress,
         )  # fmt: skip
 
     def add_files(
@@ -220,6 +224,7 @@ class MaintenanceTable:
         parallelism: int | None = None,
         *,
         dry_run: bool = False,
+        progress: ProgressCallback | None = None,
         spark: Any = None,
     ) -> AddFilesResult:
         """Add the Parquet files of a directory, or of a table of Spark's own catalog, to the table, where they lie.
@@ -232,7 +237,7 @@ class MaintenanceTable:
         source = resolve_source(source_table, lambda _: table.storage, lambda: engines.spark_tables(spark))
         return add_files(
             table, source, partition_filter=partition_filter or {}, check_duplicate_files=check_duplicate_files, parallelism=parallelism,
-            dry_run=dry_run,
+            dry_run=dry_run, callback=progress,
         )  # fmt: skip
 
     def remove_orphan_files(
@@ -265,14 +270,27 @@ class MaintenanceTable:
         healthy table. Reads metadata only."""
         return recommend(self._table())
 
-    def auto(self, *, budget_bytes: int | None = None, budget_minutes: float | None = None, dry_run: bool = False) -> AutoResult:
-        """Do what `recommend` says, as far as it fits the budget: bytes read and written, and minutes (None: no limit).
+    def auto(
+        self, *, budget_bytes: int | None = None, budget_minutes: float | None = None, dry_run: bool = False,
+        progress: ProgressCallback | None = None,
+    ) -> AutoResult:  # fmt: skip
+        """Do what `recommend` says, as far as it fits the budget: bytes read and written, and minutes (None: no limit). `progress`: passed
+        on to each procedure.
 
         May run at any time beside writers and readers, also from cron: it holds the table's lease, and does nothing while another `auto` or
         a stream maintains the table. A cure that fails is told in the result, and the others run.
         """
+        def verb_of(name: str) -> Callable[..., Any] | None:
+            verb = getattr(self, name, None)
+            return None if verb is None else partial(verb, progress=progress)
+
+        def record(kind: str) -> None:
+            if kind == ORPHANS:  # what is left behind is estimated, so that only a record tells that it was removed
+                record_run(self._table(), kind)
+
         return auto(
-            lambda: self.recommend(), lambda verb: getattr(self, verb, None), lambda: lease(self._table(), "auto", LEASE_SECONDS),
+            lambda: self.recommend(), verb_of,
+            lambda: lease(self._table(), "auto", max(LEASE_SECONDS, 120 * (budget_minutes or 0))), record,
             budget_bytes=budget_bytes, budget_minutes=budget_minutes, dry_run=dry_run,
         )  # fmt: skip
 

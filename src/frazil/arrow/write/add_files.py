@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import decimal
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 from urllib.parse import unquote
 
@@ -41,11 +41,15 @@ from frazil.spec.values import internal_value
 from frazil.storage.base import Storage
 from frazil.tasks.in_order import map_in_order
 
+OnFile = Callable[[], object]
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
-def data_files_of(paths: Iterable[str], metadata: TableMetadata, storage: Storage, workers: int | None = None) -> list[DataFile]:
+def data_files_of(
+    paths: Iterable[str], metadata: TableMetadata, storage: Storage, workers: int | None = None, on_file: OnFile = lambda: None
+) -> list[DataFile]:
     """Make entries for Parquet files, in the order given; nothing is written. `workers`: threads that read footers, None: one per core.
+    `on_file`: called as each footer was read.
 
     Files without field ids are read by the table's name mapping, or by the names of its columns where it has none yet (the caller stores
     that mapping: `spec.name_mapping.mapping_of(schema)`). Raises SchemaMismatch, InvalidInput, Unsupported (ORC, Avro, dates in Spark's
@@ -53,7 +57,11 @@ def data_files_of(paths: Iterable[str], metadata: TableMetadata, storage: Storag
     """
     config = metrics_config(metadata.properties, metadata.schema(), metadata.sort_order())
     known, mapping = _known(metadata), _mapping(metadata)
-    return list(map_in_order(lambda p: _data_file(p, metadata, known, mapping, config, storage), list(paths), workers))
+    found: list[DataFile] = []
+    for file in map_in_order(lambda p: _data_file(p, metadata, known, mapping, config, storage), list(paths), workers):
+        found.append(file)
+        on_file()
+    return found
 
 
 def refuse_unreadable(files: Iterable[DataFile], metadata: TableMetadata, storage: Storage) -> bool:

@@ -21,6 +21,7 @@ from frazil.maintain.procedure import ProcedureResult
 _log = logging.getLogger("frazil")
 FEWEST_FILES = 5
 Run = Callable[[str], Callable[..., Any] | None]
+Renew = Callable[[], object]
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,8 @@ class _Budget:
 def auto(
     recommend: Callable[[], Findings],
     run: Run,
-    hold: Callable[[], AbstractContextManager[None]],
+    hold: Callable[[], AbstractContextManager[Renew | None]],
+    on_done: Callable[[str], object] = lambda _: None,
     *,
     budget_bytes: int | None = None,
     budget_minutes: float | None = None,
@@ -91,25 +93,22 @@ def auto(
 ) -> AutoResult:
     """Run the cures that `recommend` finds. It is asked again after each of them, since one cure may settle several findings.
 
-    `run`: looks up a verb of `t.maintenance`. `hold`: takes the table's lease; while another owner has it, no cure is run. The budget is
-    compared with the estimated costs before a cure is begun; a cure that may be done in parts is done as far as it fits. The cure of each
-    finding is tried once.
+    `run`: looks up a verb of `t.maintenance`. `hold`: takes the table's lease, and returns a function that renews it; while another owner
+    has it, no cure is run. `on_done`: called with the kind of each finding whose cure was done. The budget is compared with the estimated
+    costs before a cure is begun; a cure that may be done in parts is done as far as it fits. The cure of each finding is tried once.
     """
     for name, value, example in (("budget_bytes", budget_bytes, "10 << 30"), ("budget_minutes", budget_minutes, "20")):
         if value is not None and (isinstance(value, bool) or not isinstance(value, Real) or not value > 0):
             raise InvalidInput(f"{name} must be above 0, not {value!r}.", hint=f"Give a number, as {name}={example}.")
     begun, budget, findings = time.monotonic(), _Budget(budget_bytes, budget_minutes), recommend()
     if dry_run or not any(f.by_auto for f in findings):
-        steps = _steps(findings, recommend, run, budget, dry_run)
+        steps = _Steps(recommend, run, budget, dry_run).taken(findings)
     else:
         try:
-            with hold():
-                steps = _steps(recommend(), recommend, run, budget, dry_run)
+            with hold() as renew:
+                steps = _Steps(recommend, run, budget, dry_run, on_done, renew).taken(recommend())
         except LeaseHeld as held:
-            waits_for = f"the table is maintained by another owner: {held}"
-            steps = [
-                AutoStep(f.kind, f.call, "waits" if f.by_auto else "left to you", error=waits_for if f.by_auto else None) for f in findings
-            ]
+            steps = [_waits(f, held) for f in findings]
     results = [s.result for s in steps if isinstance(s.result, ProcedureResult)]
     return AutoResult(
         dry_run=dry_run, steps=tuple(steps), seconds=time.monotonic() - begun,
@@ -117,31 +116,75 @@ def auto(
     )  # fmt: skip
 
 
-def _steps(findings: Findings, recommend: Callable[[], Findings], run: Run, budget: _Budget, dry_run: bool) -> list[AutoStep]:
-    begun, spent, planned_minutes = time.monotonic(), 0, 0.0  # a dry run spends the minutes that its cures are estimated to take
-    steps: dict[str, AutoStep] = {}
-    while (finding := next((f for f in findings if f.kind not in steps), None)) is not None:
-        minutes_left = (budget.minutes or 0.0) - (time.monotonic() - begun) / 60 - planned_minutes
-        share = budget.share(finding, (budget.bytes or 0) - spent, minutes_left)
+def _waits(finding: Finding, held: LeaseHeld) -> AutoStep:
+    if not finding.by_auto:
+        return AutoStep(finding.kind, finding.call, "left to you")
+    return AutoStep(finding.kind, finding.call, "waits", error=f"the table is maintained by another owner: {held}")
+
+
+@dataclass
+class _Steps:
+    """Take the steps of one `auto`, and count what they spend of the budget. A dry run spends the minutes that its cures are estimated to
+    take."""
+
+    recommend: Callable[[], Findings]
+    run: Run
+    budget: _Budget
+    dry_run: bool
+    on_done: Callable[[str], object] = lambda _: None
+    renew: Renew | None = None
+    spent: int = 0
+    planned_minutes: float = 0.0
+    begun: float = field(default_factory=time.monotonic)
+
+    def taken(self, findings: Findings) -> list[AutoStep]:
+        """Take a step for each finding, also for those that come up meanwhile."""
+        steps: dict[tuple[str, int | None], AutoStep] = {}
+        while (finding := next((f for f in findings if f.subject not in steps), None)) is not None:
+            if (held := self._lost_lease()) is not None:
+                left = [f for f in findings if f.subject not in steps]
+                return [*steps.values(), *(_waits(f, held) for f in left)]
+            step = steps[finding.subject] = self._step(finding)
+            if step.outcome == "unknown":
+                break
+            if not self.dry_run and step.outcome in ("done", "partly"):
+                self._tell(finding.kind)
+                findings = self.recommend()
+        return list(steps.values())
+
+    def _step(self, finding: Finding) -> AutoStep:
+        budget = self.budget
+        minutes_left = (budget.minutes or 0.0) - (time.monotonic() - self.begun) / 60 - self.planned_minutes
+        share = budget.share(finding, (budget.bytes or 0) - self.spent, minutes_left)
         cure, outcome = _fitted(finding, share)
         step = AutoStep(finding.kind, str(cure), outcome)
         if not finding.by_auto:
-            step = replace(step, call=finding.call, outcome="left to you")
-        elif cure is None:
-            step = replace(step, call=finding.call)
-        elif (verb := run(cure.verb)) is None:
-            step = replace(step, outcome="failed", error=f"t.maintenance has no {cure.verb}")
-        else:
-            cost = finding.cost_bytes if outcome == "done" else int((budget.bytes or finding.cost_bytes) - spent)
-            step = _tried(replace(step, cost_bytes=cost), cure, verb, dry_run)
-            spent += cost
-            planned_minutes += finding.cost_minutes * min(share, 1.0) if dry_run else 0.0
-        steps[finding.kind] = step
-        if step.outcome == "unknown":
-            break
-        if not dry_run and step.outcome in ("done", "partly"):
-            findings = recommend()
-    return list(steps.values())
+            return replace(step, call=finding.call, outcome="left to you")
+        if cure is None:
+            return replace(step, call=finding.call)
+        if (verb := self.run(cure.verb)) is None:
+            return replace(step, outcome="failed", error=f"t.maintenance has no {cure.verb}")
+        step = _tried(replace(step, cost_bytes=int(finding.cost_bytes * min(share, 1.0))), cure, verb, self.dry_run)
+        self.spent += step.cost_bytes
+        self.planned_minutes += finding.cost_minutes * min(share, 1.0) if self.dry_run else 0.0
+        return step
+
+    def _lost_lease(self) -> LeaseHeld | None:
+        """Keep the lease for the next cure; returns the error where another owner has taken it meanwhile."""
+        try:
+            if self.renew is not None:
+                self.renew()
+        except LeaseHeld as held:
+            return held
+        except FrazilError as error:  # correctness does not depend on the lease
+            _log.warning("The lease on the maintenance of the table could not be renewed: %s", error)
+        return None
+
+    def _tell(self, kind: str) -> None:
+        try:
+            self.on_done(kind)
+        except FrazilError as error:  # the cure is done, and is only tried again too early
+            _log.warning("It could not be recorded that the cure of %s was done: %s", kind, error)
 
 
 def _fitted(finding: Finding, share: float) -> tuple[Cure | None, str]:

@@ -44,7 +44,7 @@ class Finding:
     `kind`: its name (small_files, …). `text`: a description in words. `numbers`: the figures behind it. `cost_bytes`: bytes that the cure
     reads and writes. `cost_minutes`: an estimate for this machine. `brings`: the benefit in words. `seconds_saved`: an estimate for one
     full read (of a layout: for a scan like those logged). `cure`: the call. `by_auto`: whether `auto` may run it; a change of the table's
-    layout is for its owner to decide.
+    layout is for its owner to decide. `spec_id`: the partition spec that it is about, where there may be such a finding for each spec.
     """
 
     kind: str
@@ -56,6 +56,12 @@ class Finding:
     seconds_saved: float
     cure: Cure
     by_auto: bool = True
+    spec_id: int | None = None
+
+    @property
+    def subject(self) -> tuple[str, int | None]:
+        """Return what tells the findings about one table apart."""
+        return self.kind, self.spec_id
 
     @property
     def call(self) -> str:

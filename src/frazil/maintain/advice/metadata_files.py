@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,41 +10,52 @@ from frazil.codec.single_value import from_bytes
 from frazil.commit.apply import now_millis
 from frazil.maintain.advice.finding import OPEN_SECONDS, Cure, Finding, count_text, size_text
 from frazil.maintain.advice.table_state import AilingTable
+from frazil.maintain.last_run import last_version, version_number
 from frazil.maintain.retention import RetentionRequest, expired_in
 from frazil.scan.manifests import is_data
 from frazil.spec.properties import GC_ENABLED, MANIFEST_TARGET_SIZE, METADATA_DELETE_AFTER_COMMIT
 
+ORPHANS = "orphans"
+"""The finding, and the name under which the table records when `auto` or a stream's task has looked for orphan files."""
 MANY_MANIFESTS = 10
 DEEPEST = 4.0
 MANY_SNAPSHOTS = 10
 MANY_OLD_FILES = 100
 CHANGED_SHARE = 0.2
 """Share of the rows that came or went since statistics were computed, from which these count as old."""
-_NUMBER = re.compile(r"v?(\d{1,9})[-.]")
 _BYTES_PER_SECOND = 20e6
 
 
-def manifests(state: AilingTable) -> Finding | None:
-    """Find manifests that are many more than the target size needs, or that share partitions with many others."""
-    data = [m for m in state.manifests if is_data(m) and m.has_live_files]
+def manifests(state: AilingTable) -> list[Finding]:
+    """Find manifests that are many more than the target size needs, or that share partitions with many others: one finding for each
+    partition spec, since its manifests are rewritten together; the current spec first."""
+    current = state.metadata.default_spec_id
+    others = sorted({m.partition_spec_id for m in state.manifests} - {current})
+    return [found for spec_id in (current, *others) if (found := _manifests_of(state, spec_id)) is not None]
+
+
+def _manifests_of(state: AilingTable, spec_id: int) -> Finding | None:
+    data = [m for m in state.manifests if is_data(m) and m.has_live_files and m.partition_spec_id == spec_id]
     size, target = sum(m.manifest_length for m in data), MANIFEST_TARGET_SIZE.of(state.metadata.properties)
     wanted = max(1, math.ceil(size / target))
-    depth = _depth(state)
+    depth = _depth(state, spec_id)
     many, mixed = len(data) >= MANY_MANIFESTS and len(data) > 3 * wanted, depth >= DEEPEST and len(data) >= MANY_MANIFESTS
     if not many and not mixed:
         return None
     words = f"; a partition is spread over {depth:.3g} of them" if mixed else ""
+    is_current = spec_id == state.metadata.default_spec_id
+    which = "the data files" if is_current else f"the data files of the earlier partition spec {spec_id}"
     return Finding(
-        "manifests", f"{len(data):,} manifests list the data files, where {wanted:,} would do{words}.",
+        "manifests", f"{len(data):,} manifests list {which}, where {wanted:,} would do{words}.",
         {"manifests": len(data), "bytes": size, "manifests_after": wanted, "depth": depth}, 2 * size, size / _BYTES_PER_SECOND / 60,
         f"planning opens {count_text(wanted, 'manifest')} instead of {len(data):,}", (len(data) - wanted) * OPEN_SECONDS / state.workers,
-        Cure("rewrite_manifests"),
+        Cure("rewrite_manifests", {} if is_current else {"spec_id": spec_id}), spec_id=spec_id,
     )  # fmt: skip
 
 
-def _depth(state: AilingTable) -> float:
-    """Count over how many manifests of the current spec a value of the first partition field is spread, on average."""
-    metadata, spec = state.metadata, state.metadata.spec()
+def _depth(state: AilingTable, spec_id: int) -> float:
+    """Count over how many manifests of a spec a value of the first partition field is spread, on average."""
+    metadata, spec = state.metadata, state.metadata.spec_by_id(spec_id)
     if not spec.fields or spec.fields[0].source_id not in metadata.schema().by_id:
         return 0.0
     type_ = spec.partition_type(metadata.schema()).fields[0].field_type
@@ -79,16 +89,19 @@ def snapshots(state: AilingTable) -> Finding | None:
 
 
 def orphans(state: AilingTable, metadata_location: str) -> Finding | None:
-    """Estimate how many old metadata files lie about: versions that the metadata log no longer names. Nothing is listed."""
+    """Estimate how many old metadata files lie about: versions that the metadata log no longer names. Nothing is listed.
+
+    What was written before the table's files were last looked through does not count, since it was removed then.
+    """
     metadata = state.metadata
-    number = _NUMBER.match(metadata_location.rpartition("/")[2])
+    number = version_number(metadata_location)
     if number is None or METADATA_DELETE_AFTER_COMMIT.of(metadata.properties) or not GC_ENABLED.of(metadata.properties):
         return None
-    left = int(number[1]) - len(metadata.metadata_log)
+    left = number - max(len(metadata.metadata_log), last_version(metadata, ORPHANS))
     if left < MANY_OLD_FILES:
         return None
     return Finding(
-        "orphans", f"About {left:,} metadata files are in no log any more (estimated from the version number, not listed).",
+        ORPHANS, f"About {left:,} metadata files are in no log any more (estimated from the version number, not listed).",
         {"metadata_files": left}, 0, left * 0.001 / 60,
         "frees their space; write.metadata.delete-after-commit.enabled=true removes them at each commit", 0.0, Cure("remove_orphan_files"),
     )  # fmt: skip

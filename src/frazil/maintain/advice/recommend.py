@@ -5,15 +5,17 @@ from __future__ import annotations
 from frazil.maintain.advice import data_files, layout_advice, metadata_files
 from frazil.maintain.advice.finding import Finding, Findings
 from frazil.maintain.advice.table_state import state_of
+from frazil.maintain.current_state import newest_readable
 from frazil.maintain.procedure import MaintainedTable
 
 
 def recommend(table: MaintainedTable) -> Findings:
-    """Return the findings about the current snapshot, in the order of the cures: a cure that makes others cheaper or needless comes first.
+    """Return the findings about the newest snapshot, in the order of the cures: a cure that makes others cheaper or needless comes first.
 
     A finding is one only where the default options of its cure would do something. Reads table metadata and manifests, no data files, and
     lists no directory but that of the scan log, where this is switched on (`frazil.scan-log.enabled`).
     """
+    table = newest_readable(table)
     scans = layout_advice.logged_scans(table)
     columns = layout_advice.compared_columns(scans, table.metadata.schema())
     state = state_of(table, columns)
@@ -26,7 +28,7 @@ def recommend(table: MaintainedTable) -> Findings:
         data_files.small_files(state),
         data_files.deleted_rows(state),
         data_files.position_delete_files(state),
-        metadata_files.manifests(state),
+        *metadata_files.manifests(state),
         metadata_files.snapshots(state),
         metadata_files.orphans(state, table.loaded.metadata_location),
         metadata_files.table_stats(state),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.commit.produce import parent_of
+from frazil.scan.delete_ranges import path_bounds
 from frazil.scan.deletes import DeleteIndex
 from frazil.scan.manifests import column_of, is_data, live, manifests_of, read_manifest
 from frazil.scan.plan import plan
@@ -44,8 +47,11 @@ def older_deletes(metadata: TableMetadata, branch: str, storage: Storage, gone: 
     return found
 
 
-def unused_deletes(metadata: TableMetadata, branch: str, storage: Storage, gone: pa.Array, most_pairs: int) -> Names:
-    """Return path and offset of the delete files that apply to no data file but to those `gone`."""
+def unused_deletes(
+    metadata: TableMetadata, branch: str, storage: Storage, gone: pa.Array, most_pairs: int, sequence_number: int | None
+) -> Names:
+    """Return path and offset of the delete files that apply to no data file but to those `gone`, and not to the new files of this sequence
+    number (None: that of the new snapshot, which is later than all deletes)."""
     head = parent_of(metadata, branch)
     if head is None or metadata.format_version < 2:
         return set()
@@ -57,6 +63,18 @@ def unused_deletes(metadata: TableMetadata, branch: str, storage: Storage, gone:
     stays = np.asarray(pc.invert(pc.is_in(paths, value_set=gone)).to_numpy(zero_copy_only=False))
     counts = index.exact_file_counts(most_pairs, stays)
     unused = ~index.used if counts is None else counts == 0
+    if sequence_number is not None:
+        unused = unused & ~_may_apply_to_any(index, sequence_number)
     mask = pa.array(unused)
     names, offsets = (index.entries.strings(c).filter(mask).to_pylist() for c in ("file_path", "content_offset"))
     return set(zip(names, offsets, strict=True))
+
+
+def _may_apply_to_any(index: DeleteIndex, sequence_number: int) -> np.ndarray[Any, Any]:
+    """Mark the position delete files in use that do not tell which paths they are about, as some writers leave them, and that are not older
+    than new files of this sequence number: these come into the same partitions."""
+    entries = index.entries
+    bounds = path_bounds([table for _, table in entries.groups], entries.strings("referenced_data_file"), ~entries.is_equality)
+    unknown = bounds.scattered & bounds.lower.is_null().to_numpy(zero_copy_only=False)
+    late = entries.numbers("sequence_number") >= sequence_number
+    return np.asarray(unknown & late & ~entries.is_equality & index.used)

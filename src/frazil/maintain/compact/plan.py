@@ -26,12 +26,14 @@ Flags = npt.NDArray[np.bool_]
 @dataclass(frozen=True, eq=False)
 class FileGroup:
     """Hold files that are rewritten together: `rows` are their places among the plan's tasks. `mixed`: the files are of other partition
-    specs than that of the new files, so that the rows of one file may go to several partitions."""
+    specs than that of the new files, so that the rows of one file may go to several partitions. `is_deleted`: deletion vectors delete all
+    rows, so that no new file is written."""
 
     rows: Numbers = field(repr=False)
     bytes: int
     records: int
     mixed: bool
+    is_deleted: bool = False
 
     @property
     def files(self) -> int:
@@ -52,6 +54,7 @@ class _Files:
     deleted: Numbers
     scopes: Numbers
     of_spec: Flags
+    is_deleted: Flags
 
     @classmethod
     def of(cls, plan: Plan, spec_id: int) -> _Files:
@@ -63,14 +66,16 @@ class _Files:
             base += int(codes.max(initial=0)) + 1 if own else 0
             known, numbers = group.delete_numbers >= 0, np.maximum(group.delete_numbers, 0)
             index = group.deletes if isinstance(group.deletes, DeleteIndex) else None
-            counts = deleted = known * 0
+            counts = deleted = removed = known * 0
             if index:
-                counts, deleted = (_values_of_known(values, numbers, known) for values in (index.counts, index.own_records))
+                counted = (index.counts, index.own_records, index.removed_rows)
+                counts, deleted, removed = (_values_of_known(values, numbers, known) for values in counted)
+            records = _column(group.table, "record_count")
             parts.append((
-                _column(group.table, "file_size_in_bytes"), _column(group.table, "record_count"), _column(group.table, "sequence_number"),
-                counts, deleted, codes, np.full(len(group), own),
+                _column(group.table, "file_size_in_bytes"), records, _column(group.table, "sequence_number"), counts, deleted, codes,
+                np.full(len(group), own), removed >= records,
             ))  # fmt: skip
-        empty = (np.zeros(0, np.int64),) * 6 + (np.zeros(0, bool),)
+        empty = (np.zeros(0, np.int64),) * 6 + (np.zeros(0, bool),) * 2
         return cls(*(np.concatenate(columns) for columns in zip(*(parts or [empty]), strict=True)))
 
     def chosen(self, options: CompactionOptions) -> tuple[Flags, Flags]:
@@ -103,7 +108,7 @@ def file_groups(plan: Plan, options: CompactionOptions) -> tuple[FileGroup, ...]
             size = int(files.sizes[packed].sum())
             if options.rewrite_all or by_deletes[packed].any() or _worth_it(len(packed), size, options):
                 mixed = not bool(files.of_spec[packed[0]])
-                found.append(FileGroup(packed, size, int(files.records[packed].sum()), mixed))
+                found.append(FileGroup(packed, size, int(files.records[packed].sum()), mixed, bool(files.is_deleted[packed].all())))
     return tuple(_ordered(_limited(found, files, options.most_files), options.job_order))
 
 
@@ -131,7 +136,8 @@ def _limited(groups: list[FileGroup], files: _Files, most: int | None) -> Iterat
             return
         if group.files > left:
             rows = group.rows[:left]
-            group = replace(group, rows=rows, bytes=int(files.sizes[rows].sum()), records=int(files.records[rows].sum()))
+            size, records, is_deleted = files.sizes[rows].sum(), files.records[rows].sum(), files.is_deleted[rows].all()
+            group = replace(group, rows=rows, bytes=int(size), records=int(records), is_deleted=bool(is_deleted))
         left -= group.files
         yield group
 

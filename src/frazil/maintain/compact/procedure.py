@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from frazil.catalog import LoadedTable
@@ -21,6 +22,7 @@ from frazil.maintain.compact.options import CompactionOptions, compaction_option
 from frazil.maintain.compact.plan import FileGroup, file_groups, own_deletes, paths_of, pieces_of
 from frazil.maintain.compact.rewrite import CompactContext, RewritePiece, Rewritten, rewrite_piece
 from frazil.maintain.compact.sorting import Sorting, sorting_of
+from frazil.maintain.current_state import newest_readable
 from frazil.maintain.procedure import MaintainedTable, ProcedureResult
 from frazil.maintain.progress import Progress, ProgressCallback, progress
 from frazil.ops.in_process import IN_PROCESS
@@ -39,10 +41,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class RewriteDataFilesResult(ProcedureResult):
-    """Hold the columns of Java's `rewrite_data_files`. In a dry run they are expected numbers; `added_data_files_count` is the number of
-    files that the sizes suggest.
+    """Hold the columns of Java's `rewrite_data_files`. In a dry run they are those of the real run, but `added_data_files_count`, an
+    estimate by sizes.
 
     `groups`: how many groups of files there were. `commits`: how many snapshots were made. `failed_commits`: of partial progress.
+    `removed_files`, `added_files`: paths of the data files that were replaced, and of those that took their place (none in a dry run).
     """
 
     rewritten_data_files_count: int = 0
@@ -53,6 +56,8 @@ class RewriteDataFilesResult(ProcedureResult):
     groups: int = field(default=0, metadata={"ours": True})
     commits: int = field(default=0, metadata={"ours": True})
     failed_commits: int = field(default=0, metadata={"ours": True})
+    removed_files: tuple[str, ...] = field(default=(), metadata={"ours": True}, repr=False)
+    added_files: tuple[str, ...] = field(default=(), metadata={"ours": True}, repr=False)
 
 
 @dataclass(frozen=True)
@@ -78,8 +83,8 @@ class CompactionPlan:
         return self.step.head.sequence_number
 
     def context(self) -> CompactContext:
-        """Return the context that the tasks of one commit share. The names of its files hold an id of their own, so that the files of other
-        commits stay when those of this commit are removed."""
+        """Return the context that tasks share which run at the same time. The names of their files hold an id of their own, so that the
+        files of others stay when those of these tasks are removed."""
         write = replace(self.step.write_context, operation_id=str(uuid.uuid4()), target_size=self.options.file_bytes)
         return CompactContext(self.step.read_context(self.plan), write, self.sorting)
 
@@ -88,9 +93,14 @@ class CompactionPlan:
         size = sum(g.bytes for g in self.groups)
         return RewriteDataFilesResult(
             dry_run=True, bytes_rewritten=size, rewritten_data_files_count=sum(g.files for g in self.groups), rewritten_bytes_count=size,
-            added_data_files_count=sum(self.options.files_for(g.bytes) for g in self.groups),
+            added_data_files_count=sum(self._files_for(g) for g in self.groups),
             removed_delete_files_count=len(self._obsolete()), groups=len(self.groups), commits=len(list(self.batches())),
+            removed_files=tuple(paths_of(self.plan, self.groups).to_pylist()),
         )  # fmt: skip
+
+    def _files_for(self, group: FileGroup) -> int:
+        """Estimate how many files a group becomes; none is exact."""
+        return 0 if group.is_deleted else self.options.files_for(group.bytes)
 
     def _obsolete(self) -> set[tuple[str, int | None]]:
         """Find the delete files that are removed with the data files to which they apply and, with remove-dangling-deletes, those that
@@ -101,7 +111,7 @@ class CompactionPlan:
         if self.groups:
             found |= older_deletes(metadata, branch, storage, gone, self.sequence_number)
         if self.options.removes_dangling:
-            found |= unused_deletes(metadata, branch, storage, gone, MOST_PAIRS)
+            found |= unused_deletes(metadata, branch, storage, gone, MOST_PAIRS, self.sequence_number)
         return found
 
     def batches(self) -> Sequence[tuple[FileGroup, ...]]:
@@ -111,12 +121,26 @@ class CompactionPlan:
         size = len(self.groups) if self.options.commits is None else -(-len(self.groups) // self.options.commits)
         return [self.groups[start : start + size] for start in range(0, len(self.groups), size)]
 
+    def rounds(self) -> Iterator[list[tuple[FileGroup, ...]]]:
+        """Divide the commits into those whose groups are rewritten at the same time: as few as have a task for each slot of the runner."""
+        found: list[tuple[FileGroup, ...]] = []
+        tasks = 0
+        for batch in self.batches():
+            found.append(batch)
+            tasks += sum(1 if self.sorting is not None else self.options.files_for(g.bytes) for g in batch)
+            if tasks >= self.table.runner.parallelism:
+                yield found
+                found, tasks = [], 0
+        if found:
+            yield found
+
 
 def plan_compaction(
     table: MaintainedTable, strategy: str | None, sort_order: Any, options: Mapping[str, Any] | None, where: Any, branch: str | None
 ) -> CompactionPlan | None:
-    """Plan a compaction; None: the branch has no snapshot. Raises InvalidInput for arguments that Java refuses too, NoSuchRefError for an
-    unknown branch."""
+    """Plan a compaction of the table's newest state; None: the branch has no snapshot. Raises InvalidInput for arguments that Java refuses
+    too, NoSuchRefError for an unknown branch."""
+    table = newest_readable(table)
     metadata, named = table.metadata, branch or MAIN_BRANCH
     sorting, chosen = sorting_of(strategy, sort_order, metadata, partial(compaction_options, options, metadata))
     condition = AlwaysTrue() if where is None else condition_of(where)
@@ -161,8 +185,8 @@ class _CompactionRun:
 
     planned: CompactionPlan
     shown: Progress
-    rewritten: int = 0
-    added: int = 0
+    removed: list[str] = field(default_factory=list)
+    added: list[str] = field(default_factory=list)
     bytes: int = 0
     failed: int = 0
     deletes: int = 0
@@ -173,11 +197,12 @@ class _CompactionRun:
 
     def run(self) -> RewriteDataFilesResult:
         plan = self.planned
-        for batch in plan.batches():
+        for batches in plan.rounds():
             if plan.options.commits is None:
-                self._commit(*self._rewritten(batch))
+                for batch in batches:
+                    self._commit(*self._rewritten(batch))
             else:
-                self._commit_what_can_be(batch)
+                self._commit_what_can_be(batches)
         if self.failed_commits > plan.options.failed_commits:
             text = (
                 f"partial-progress.enabled is true but {self.failed_commits} rewrite commits failed. This is more than the maximum allowed "
@@ -187,9 +212,10 @@ class _CompactionRun:
         if plan.options.removes_dangling:
             self._remove_idle_deletes()
         return RewriteDataFilesResult(
-            rewritten_data_files_count=self.rewritten, added_data_files_count=self.added, rewritten_bytes_count=self.bytes,
+            rewritten_data_files_count=len(self.removed), added_data_files_count=len(self.added), rewritten_bytes_count=self.bytes,
             failed_data_files_count=self.failed, removed_delete_files_count=self.deletes, bytes_rewritten=self.bytes,
-            groups=len(plan.groups), commits=self.commits, failed_commits=self.failed_commits,
+            groups=len(plan.groups), commits=self.commits, failed_commits=self.failed_commits, removed_files=tuple(self.removed),
+            added_files=tuple(self.added),
         )  # fmt: skip
 
     # --- files
@@ -210,7 +236,7 @@ class _CompactionRun:
                 for piece, result in zip(part, runner.run(partial(rewrite_piece, context), part), strict=True):
                     done.append(result)
                     self.shown.advance(sum(t.start == 0 for t in piece.tasks))  # a split file counts once
-            found = [_joined(n, pieces, done) for n in range(len(groups))]
+            found = _joined(pieces, done)
             for group in found:
                 _check(group, plan.table.name)
             attempts_of(context.write, runner).keep(f.file_path for g in found for f in g.added)
@@ -251,16 +277,20 @@ class _CompactionRun:
             log.warning("Left out a group of %s: another writer has removed files of it meanwhile.", plan.table.name)
             self.failed += len(groups[n].removed)
         self.commits += 1
-        self.rewritten += len(action.removed)
-        self.added += len(action.added)
+        self.removed += (f.file_path for f in action.removed)
+        self.added += (f.file_path for f in action.added)
         self.bytes += sum(f.file_size_in_bytes for f in action.removed)
         self.deletes += counted(operation.result.summary, "removed-delete-files")
 
-    def _commit_what_can_be(self, groups: Sequence[FileGroup]) -> None:
-        """Rewrite groups and commit them together. If that fails, each group is rewritten and committed on its own."""
+    def _commit_what_can_be(self, batches: Sequence[Sequence[FileGroup]]) -> None:
+        """Rewrite the groups of some commits at the same time, and commit them. If the rewrite fails, each group is rewritten and committed
+        on its own."""
+        groups = [g for batch in batches for g in batch]
         done: list[tuple[CompactContext, list[RewrittenGroup]]] = []
         try:
-            done = [self._rewritten(groups)]
+            context, every = self._rewritten(groups)
+            left = iter(every)
+            done = [(context, list(islice(left, len(batch)))) for batch in batches]
         except Exception as error:
             log.warning("Could not rewrite %d groups of %s at once: %s", len(groups), self.planned.table.name, error)
             done = [found for g in groups if (found := self._rewritten_alone(g)) is not None] if len(groups) > 1 else []
@@ -295,8 +325,15 @@ class _CompactionRun:
         self.deletes += counted(operation.result.summary, "removed-delete-files")
 
 
-def _joined(number: int, pieces: Sequence[RewritePiece], done: Sequence[Rewritten]) -> RewrittenGroup:
-    own = [(p, r) for p, r in zip(pieces, done, strict=True) if p.group == number]
+def _joined(pieces: Sequence[RewritePiece], done: Sequence[Rewritten]) -> list[RewrittenGroup]:
+    """Put the pieces of each group together again; the groups and their pieces keep their order."""
+    found: dict[int, list[tuple[RewritePiece, Rewritten]]] = {}
+    for piece, result in zip(pieces, done, strict=True):
+        found.setdefault(piece.group, []).append((piece, result))
+    return [_together(own) for own in found.values()]
+
+
+def _together(own: Sequence[tuple[RewritePiece, Rewritten]]) -> RewrittenGroup:
     return RewrittenGroup(
         tuple(t for p, _ in own for t in p.tasks), tuple(c for _, r in own for c in r.counts), tuple(f for _, r in own for f in r.added),
         own[0][0].mixed,

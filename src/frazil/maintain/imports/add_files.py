@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 from frazil.arrow.write.add_files import data_files_of
 from frazil.errors import InvalidInput
+from frazil.maintain.current_state import newest_state
 from frazil.maintain.imports.source import Source
 from frazil.maintain.procedure import MaintainedTable, ProcedureResult
+from frazil.maintain.progress import ProgressCallback, progress
 from frazil.ops import stage
 from frazil.ops.in_process import IN_PROCESS
 from frazil.ops.target import WriteArguments
@@ -35,22 +37,25 @@ def add_files(
     parallelism: int | None = None,
     ignore_missing_files: bool = False,
     dry_run: bool = False,
+    callback: ProgressCallback | None = None,
 ) -> AddFilesResult:
     """Add the files that match the filter, in one snapshot. Only footers are read, by `parallelism` threads (None: one per core)."""
     begun = time.monotonic()
+    table = newest_state(table, dry_run)
     if parallelism is not None and parallelism < 1:
         raise InvalidInput("Parallelism should be larger than 0")
     paths = paths_to_add(source, table.metadata, table.storage, partition_filter, ignore_missing_files)
     if dry_run:
-        entries = data_files_of(paths, table.metadata, table.storage, parallelism)
+        with progress(len(paths), "footers read", callback) as shown:
+            entries = data_files_of(paths, table.metadata, table.storage, parallelism, shown.advance)
         partitions = len({f.partition for f in entries})
         return AddFilesResult(
             dry_run=True, added_files_count=len(entries), changed_partition_count=partitions, seconds=time.monotonic() - begun
         )
     operation = table.begin()
-    with operation:
+    with operation, progress(len(paths), "footers read", callback) as shown:
         to = operation.target(WriteArguments("append"), IN_PROCESS)
-        operation.add(stage.add_files(paths, to, check_duplicate_files, workers=parallelism))
+        operation.add(stage.add_files(paths, to, check_duplicate_files, workers=parallelism, on_file=shown.advance))
     summary = operation.result.summary
     return AddFilesResult(
         added_files_count=int(summary.get("added-data-files", 0)), changed_partition_count=int(summary.get("changed-partition-count", 0)),

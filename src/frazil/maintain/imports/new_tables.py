@@ -12,6 +12,7 @@ from frazil.errors import CommitStateUnknownException, InvalidInput, Unsupported
 from frazil.maintain.imports.add_files import paths_to_add
 from frazil.maintain.imports.source import Source, SparkTables, columns_of
 from frazil.maintain.procedure import ProcedureResult
+from frazil.maintain.progress import ProgressCallback, progress
 from frazil.ops import stage
 from frazil.ops.creation import Creation
 from frazil.ops.in_process import IN_PROCESS
@@ -43,13 +44,15 @@ class MigrateTableResult(ProcedureResult):
 
 @dataclass(frozen=True)
 class Import:
-    """Describe how files become a table. `create`: begins the new table. `parallelism`: threads that read footers, None: one per core."""
+    """Describe how files become a table. `create`: begins the new table. `parallelism`: threads that read footers, None: one per core.
+    `callback`: called as they are read."""
 
     create: Create
     storage: Storage
     properties: Mapping[str, str]
     parallelism: int | None = None
     ignore_missing_files: bool = False
+    callback: ProgressCallback | None = None
 
     def run(self, source: Source, marks: Mapping[str, str], dry_run: bool) -> int:
         """Create the table with all files of the source, in one commit; returns how many files it has."""
@@ -67,7 +70,8 @@ class Import:
             to = creation.target(WriteArguments("append"), IN_PROCESS)
             if files:
                 paths = paths_to_add(source, creation.metadata, self.storage)
-                creation.add(stage.add_files(paths, to, check_duplicates=False, workers=self.parallelism))
+                with progress(len(paths), "footers read", self.callback) as shown:
+                    creation.add(stage.add_files(paths, to, False, self.parallelism, shown.advance))
         return int(creation.result.summary.get("total-data-files", 0))
 
 

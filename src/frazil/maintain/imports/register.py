@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-import pyarrow as pa
-
 from frazil.catalog import CatalogBackend, Identifier, LoadedTable, metadata_files
 from frazil.catalog.names import full_name
 from frazil.catalog.path import PathCatalog
@@ -26,11 +24,6 @@ class RegisterTableResult(ProcedureResult):
     total_records_count: int | None = None
     total_data_files_count: int | None = None
     table_uuid: str | None = field(default=None, metadata={"ours": True})
-
-    def to_arrow(self) -> pa.Table:
-        """Return the columns of Java's procedure, in one row."""
-        names = ("current_snapshot_id", "total_records_count", "total_data_files_count")
-        return pa.table({name: pa.array([getattr(self, name)], pa.int64()) for name in names})
 
 
 def register_table(

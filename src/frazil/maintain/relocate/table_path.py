@@ -11,9 +11,10 @@ import csv
 import io
 import time
 import uuid
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from typing import TypeVar
 
 import msgspec
 
@@ -22,7 +23,9 @@ from frazil.codec.json_nouns import schema_from_json
 from frazil.codec.manifest import encode_manifest, entries_from_table, manifest_header
 from frazil.codec.manifest_list import encode_manifest_list
 from frazil.errors import FrazilError, InvalidInput
+from frazil.maintain.current_state import newest_readable
 from frazil.maintain.procedure import MaintainedTable, ProcedureResult
+from frazil.maintain.progress import Progress, ProgressCallback, progress
 from frazil.maintain.relocate.delete_files import rewrite_delete_file
 from frazil.maintain.relocate.new_paths import PathChange
 from frazil.scan.manifests import each, is_data, manifests_of, read_manifest
@@ -38,6 +41,7 @@ from frazil.storage.locations import metadata_root
 
 NOT_APPLICABLE = "N/A"
 FILE_LIST = "file-list"
+T = TypeVar("T")
 Copy = tuple[str, str]
 
 
@@ -78,6 +82,11 @@ class TablePathPlan:
         return next(iter(self.versions.values()))
 
     @property
+    def staged(self) -> int:
+        """Return how many files are staged."""
+        return len(self.deletes) + len(self.manifests) + len(self.lists) + len(self.versions)
+
+    @property
     def latest_version(self) -> str:
         return _name(next(iter(self.versions)))
 
@@ -100,15 +109,19 @@ def rewrite_table_path(
     staging_location: str | None = None,
     create_file_list: bool = True,
     dry_run: bool = False,
+    callback: ProgressCallback | None = None,
 ) -> RewriteTablePathResult:
     """Stage a table's metadata with paths below `target_prefix`, and list the files to copy. The arguments are those of Java."""
     begun = time.monotonic()
+    table = newest_readable(table)
     planned = plan_table_path(table, source_prefix, target_prefix, start_version, end_version, staging_location)
     result = RewriteTablePathResult(
         dry_run=dry_run, latest_version=planned.latest_version, rewritten_manifest_file_paths_count=len(planned.manifests),
         rewritten_delete_file_paths_count=len(planned.deletes), staging_location=f"{planned.change.staging}/",
     )  # fmt: skip
-    copies = list_copies(table.storage, planned) if dry_run else apply_table_path(table.storage, planned)
+    total, noun = (len(planned.manifests), "manifests read") if dry_run else (planned.staged, "files staged")
+    with progress(total, noun, callback) as shown:
+        copies = (list_copies if dry_run else apply_table_path)(table.storage, planned, shown)
     result = replace(result, files_to_copy=len(copies))
     if create_file_list and not dry_run:
         place = f"{planned.change.staging}/{FILE_LIST}"
@@ -193,28 +206,35 @@ def _name(location: str) -> str:
 # --- apply
 
 
-def apply_table_path(storage: Storage, planned: TablePathPlan) -> list[Copy]:
+def apply_table_path(storage: Storage, planned: TablePathPlan, shown: Progress) -> list[Copy]:
     """Write the changed files to the staging directory; returns all files to copy with their targets, the newest metadata file last."""
     change, workers = planned.change, default_workers()
-    sizes = _rewritten(storage, planned, planned.deletes.values())
-    staged = list(each(lambda m: _manifest(storage, planned, m, sizes), planned.manifests.values(), workers))
+    sizes = _rewritten(storage, planned, planned.deletes.values(), shown)
+    staged = list(_counted(each(lambda m: _manifest(storage, planned, m, sizes), planned.manifests.values(), workers), shown))
     lengths = {path: length for path, (length, _) in zip(planned.manifests, staged, strict=True)}
     older = {m.manifest_path: m for _, manifests in planned.lists for m in manifests if m.manifest_path not in lengths}
     lengths |= zip(older, each(lambda m: _length(storage, planned, m), older.values(), workers), strict=True)
-    for _ in each(lambda pair: _manifest_list(storage, planned, *pair, lengths), planned.lists, workers):
+    for _ in _counted(each(lambda pair: _manifest_list(storage, planned, *pair, lengths), planned.lists, workers), shown):
         pass
     for location, metadata in reversed(list(planned.versions.items())):
         packed = storage.read(location)[:2] == b"\x1f\x8b"
         storage.write(change.staged(location), metadata_files.encode(change.metadata(metadata), packed), overwrite=True)
+        shown.advance()
     return _copies(storage, planned, [files for _, files in staged])
 
 
-def list_copies(storage: Storage, planned: TablePathPlan) -> list[Copy]:
+def _counted(results: Iterator[T], shown: Progress) -> Iterator[T]:
+    for result in results:
+        shown.advance()
+        yield result
+
+
+def list_copies(storage: Storage, planned: TablePathPlan, shown: Progress) -> list[Copy]:
     """List the files that `apply_table_path` would return, without writing any."""
     files = each(
         lambda m: _files_to_copy(planned, _entries(planned.end, storage, m), planned.deletes), planned.manifests.values(), default_workers()
     )
-    return _copies(storage, planned, files)
+    return _copies(storage, planned, _counted(files, shown))
 
 
 def _copies(storage: Storage, planned: TablePathPlan, files: Iterable[Iterable[Copy]]) -> list[Copy]:
@@ -229,11 +249,12 @@ def _copies(storage: Storage, planned: TablePathPlan, files: Iterable[Iterable[C
     return list(dict.fromkeys(found))
 
 
-def _rewritten(storage: Storage, planned: TablePathPlan, files: Iterable[DataFile]) -> dict[str, int]:
+def _rewritten(storage: Storage, planned: TablePathPlan, files: Iterable[DataFile], shown: Progress | None = None) -> dict[str, int]:
     """Stage delete files with other paths; returns their sizes by their old paths."""
     todo = list(files)
     sizes = each(lambda f: rewrite_delete_file(f, planned.change, planned.end, storage), todo, default_workers())
-    return {f.file_path: size for f, size in zip(todo, sizes, strict=True)}
+    counted = sizes if shown is None else _counted(sizes, shown)
+    return {f.file_path: size for f, size in zip(todo, counted, strict=True)}
 
 
 def _manifest(storage: Storage, planned: TablePathPlan, manifest: ManifestFile, sizes: Mapping[str, int]) -> tuple[int, Collection[Copy]]:

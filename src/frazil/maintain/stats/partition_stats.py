@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from frazil.commit.actions import AddStatistics
 from frazil.errors import FrazilError, ValidationError
+from frazil.maintain.current_state import newest_readable
 from frazil.maintain.procedure import MaintainedTable, ProcedureResult
 from frazil.maintain.progress import ProgressCallback, progress
 from frazil.maintain.stats.partition_counts import PartitionCounts, added_manifests, count_partitions, summed
@@ -71,6 +72,7 @@ def compute_partition_stats(
 ) -> PartitionStatsResult:
     """Count the partitions of a snapshot (None: the current one), and register the file in the table's metadata."""
     begun = time.monotonic()
+    table = newest_readable(table)
     planned = plan_partition_stats(table, snapshot_id)
     if planned is None:
         return PartitionStatsResult(dry_run=dry_run)

@@ -17,6 +17,7 @@ from frazil.codec.puffin import Blob, encode_puffin
 from frazil.codec.theta_sketch import ThetaSketch
 from frazil.commit.actions import AddStatistics
 from frazil.errors import InvalidInput
+from frazil.maintain.current_state import newest_readable
 from frazil.maintain.procedure import MaintainedTable, ProcedureResult
 from frazil.maintain.progress import Progress, ProgressCallback, progress
 from frazil.maintain.stats.value_hashes import hash_values
@@ -74,6 +75,7 @@ def compute_table_stats(
 ) -> TableStatsResult:
     """Compute the statistics of a snapshot (None: the current one) and register them in the table's metadata."""
     begun = time.monotonic()
+    table = newest_readable(table)
     planned = plan_table_stats(table, snapshot_id, columns)
     if planned is None:
         return TableStatsResult(dry_run=dry_run)
