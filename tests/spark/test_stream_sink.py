@@ -65,6 +65,7 @@ def table(catalog):
     return catalog.create_table("db.t", SCHEMA)
 
 
+@pytest.mark.versions
 def test_a_stream_appends_each_batch_as_one_snapshot_and_goes_on_after_a_restart(spark, table, tmp_path):
     where, told = folder(tmp_path, [(1, "a", 1)], [(2, "b", 1), (3, "b", 1)]), []
 

@@ -56,6 +56,7 @@ def ids(batches):
 ALL = [10 * k + n for k in range(4) for n in range(3)]
 
 
+@pytest.mark.versions
 def test_a_prepared_session_reads_all_there_is_and_goes_on_from_its_checkpoint(spark, table, drain):
     read = lambda: spark.readStream.format("iceberg").options(**EARLIEST).load(table.location())
     assert read().isStreaming and ids(drain(read())) == ALL
@@ -160,6 +161,16 @@ def test_columns_that_come_in_mid_stream_are_there_after_a_restart(spark, table,
     table.append(pa.table({"id": [99], "late": ["x"]}))
     assert ids(drain(frame)) == [99] and "late" not in frame.columns
     assert "late" in read().columns and drain(read()) == []
+
+
+def test_trigger_once_reads_all_there_is_in_one_batch(spark, table, tmp_path):
+    frame, found = table.read_stream(spark, starting_strategy="TABLE_SCAN_THEN_INCREMENTAL", streaming_max_files_per_micro_batch=1), []
+    writer = frame.writeStream.foreachBatch(lambda rows, _: found.append(sorted(r.id for r in rows.collect())))
+    writer = writer.option("checkpointLocation", str(tmp_path / "c")).trigger(once=True)
+    writer.start().awaitTermination(300)
+    append(table, 5)
+    writer.start().awaitTermination(300)
+    assert found == [ALL, [50, 51, 52]]
 
 
 def test_an_unbounded_query_sees_new_commits(spark, table, tmp_path):

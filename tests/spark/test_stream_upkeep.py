@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import logging
 
+import pyarrow.compute as pc
 import pytest
 
 import frazil
 from frazil.errors import InvalidInput
+from frazil.maintain.stream_tasks import upkeep
+from frazil.maintain.triggers import upkeep_options
+from frazil.spark.streams.upkeep import with_usual_rewrite
+from frazil.stream.sink.options import SinkOptions
 from tests.spark.test_stream_sink import drained, folder, held, stream
 
 pytestmark = pytest.mark.spark
@@ -52,6 +57,34 @@ def test_a_task_that_fails_does_not_stop_the_stream(spark, table, tmp_path, capl
         write(spark, table, tmp_path, [[(1, "a", 1)], [(2, "a", 2)]], **{"maintenance.rewrite.every-commits": 1})
     assert held(table) == [(1, "a", 1), (2, "a", 2)]
     assert "no room left" in caplog.text and "the stream goes on" in caplog.text
+
+
+def test_a_stream_that_looks_up_its_keys_compacts_its_small_files_by_itself_unless_told_otherwise(spark, table, tmp_path, monkeypatch):
+    monkeypatch.setattr("frazil.spark.streams.upkeep._COMMITS", 5)
+    write(spark, table, tmp_path, [[(n, "a", n), (0, "b", n)] for n in range(6)])
+    assert [s.operation for s in table.refresh().snapshots()].count("replace") == 1
+    assert table.inspect.files().filter(pc.field("content") == 0).num_rows == 2  # the compacted one, and that of the last batch
+    assert held(table) == [(0, "b", 5), *((n, "a", n) for n in range(1, 6))]
+
+
+@pytest.mark.parametrize(
+    ("mode", "given", "found"),
+    [
+        ({"mode": "upsert"}, {}, [("rewrite", {"commits": 20})]),
+        ({"mode": "cdc"}, {"maintenance.expire.every-commits": 7, "maintenance.convert.every-commits": 9},
+         [("convert", {"commits": 9}), ("rewrite", {"commits": 20}), ("expire", {"commits": 7})]),
+        ({"mode": "upsert"}, {"maintenance.rewrite.every-commits": 3}, [("rewrite", {"commits": 3})]),
+        ({"mode": "upsert"}, {"maintenance.rewrite.enabled": "false"}, []),
+        ({"mode": "upsert", "strategy": "equality-deletes"}, {}, []),
+        ({"mode": "append"}, {}, []),
+    ],
+)  # fmt: skip
+def test_which_streams_compact_by_themselves(mode, given, found, catalog):
+    metadata = catalog.create_table("db.m", "id bigint", properties={"write.target-file-size-bytes": "1000"}).metadata
+    chosen = with_usual_rewrite(upkeep_options(given)[0], given, SinkOptions(**mode), metadata)
+    assert [(t.task, t.limits) for t in (chosen.tasks if chosen else ())] == found
+    if chosen:
+        upkeep(chosen, metadata)  # the arguments are those of a compaction, also of a table whose files are small
 
 
 def test_options_of_maintenance_are_checked_before_the_query_starts(spark, table, tmp_path):

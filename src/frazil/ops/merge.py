@@ -128,8 +128,9 @@ def _joined(step: Step, source: MergeSource, bound: BoundMerge, mode: Mode, uniq
         refuse_duplicates(pairing, unique)
     where = bound.target_filter(reach(pairing))
     plan = step.plan(where)
-    decider = MergeDecider(step.read_context(plan), bound, source, step.lineage, bool(bound.not_matched))
-    changed = step.change(list(step.tasks(plan)), step.context(plan, mode, decider), plan)
+    read = step.read_context(plan)
+    decider = MergeDecider(read, bound, source, step.lineage, bool(bound.not_matched))
+    changed = step.change(list(step.tasks(plan)), step.context(plan, mode, decider, read), plan)
     inserted = _inserted(step, source, bound, changed.reports) if bound.not_matched else Inserted()
     counts = MergeCounts()
     for report in changed.reports:
@@ -145,8 +146,9 @@ def _replaced(step: Step, source: MergeSource, bound: BoundMerge, mode: Mode) ->
     """
     where = bound.target_filter(reach(Pairing(bound, source)))
     plan = step.plan(where)
-    decider = MergeDecider(step.read_context(plan), bound, source, step.lineage, only_finds=True)
-    changed = step.change(list(step.tasks(plan)), step.context(plan, mode, decider), plan)
+    read = step.read_context(plan)
+    decider = MergeDecider(read, bound, source, step.lineage, only_finds=True)
+    changed = step.change(list(step.tasks(plan)), step.context(plan, mode, decider, read), plan)
     counts, replaces, row_ids = MergeCounts(), np.zeros(source.num_rows, bool), np.full(source.num_rows, NO_ROW_ID)
     for report in changed.reports:
         counts.add(report.counts)

@@ -193,10 +193,12 @@ class Step:
         extra = [known[n] for n in LINEAGE] if self.lineage else []
         return ReadContext.of(plan, Schema(*self.schema.fields, *extra), self.storage)
 
-    def context(self, plan: Plan, mode: Mode, decider: Decider) -> ChangeContext:
+    def context(self, plan: Plan, mode: Mode, decider: Decider, read: ReadContext | None = None) -> ChangeContext:
+        """Return what the tasks of a change share. `read`: the plan's read context, where the decider has one: sharing it, they decode each
+        delete file once."""
         options = self.to.options
         return ChangeContext(
-            self.read_context(plan), self.write_context, mode, granularity_of(self.metadata, options), self.metadata.format_version,
+            read or self.read_context(plan), self.write_context, mode, granularity_of(self.metadata, options), self.metadata.format_version,
             self.lineage, decider,
         )  # fmt: skip
 

@@ -274,6 +274,25 @@ def test_a_partition_of_a_folder_without_a_time_stops_the_batch_or_is_left_out(t
     assert s.ids == [1, 2] and s.pending == {"2026-01-01"}
 
 
+@pytest.mark.parametrize(("how", "error"), [("fail", UnparsablePartition), ("warn", UnparsablePartition), ("warn", KeyError)])
+def test_a_pending_partition_of_a_folder_without_a_time_stays_pending_and_stops_nothing(tmp_path, monkeypatch, how, error):
+    s = FileStream(tmp_path, {**BY_TIME, DELAY: "1 d", "partition.time-extractor.on-unparsable": how})
+    s.batch(0, rows([1, 2], ["2026-01-01", "2026-01-02"]), JAN1)
+    extract, fired = announce.TimeExtractor.time_ms, []
+
+    def without_one(self, partition, fields):
+        if partition.values == ("2026-01-01",):
+            fired.append(partition)
+            raise error("no time")
+        return extract(self, partition, fields)
+
+    monkeypatch.setattr("frazil.stream.partitions.extractor.TimeExtractor.time_ms", without_one)
+    failures = s.batch(1, rows([3], ["2026-01-05"]), ms("2026-01-05"))
+    assert fired and s.ids == [1, 2, 3] and s.times("2026-01-02") == 1 and s.pending == {"2026-01-01", "2026-01-05"}
+    told = [(f.partition, type(f.error)) for f in failures]
+    assert told == ([] if (how, error) == ("warn", UnparsablePartition) else [("dt=2026-01-01", error)])
+
+
 @pytest.mark.parametrize("kind", ["tag", "property"])
 def test_policies_of_tables_are_refused_for_folders(tmp_path, kind):
     with pytest.raises(Unsupported, match=f"policy {kind} is for Iceberg"):

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from frazil.arrow.deletes import delete_files
 from frazil.spec.data_file import DataFileContent
 from frazil.stream.sink.rows import ArrowRows
 from frazil.table.table import Table
@@ -68,6 +69,26 @@ def test_a_key_that_the_table_holds_twice_is_there_once_after_its_upsert(tmp_pat
     result = sink_of(table, mode="upsert", key_columns="id", upsert_strategy="lookup").commit(0, rows_of((7, "b", 3), (11, "b", 3)))
     assert held(table) == [(7, "b", 3), (9, "a", 1), (10, "a", 2), (11, "b", 3)]
     assert result is not None and result.rows_inserted == 1
+
+
+@pytest.mark.parametrize("rows", ["whole", "part"])
+def test_the_vector_of_a_file_is_decoded_once_in_a_batch(rows: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once to leave out the rows that are deleted already, and the same for the vector that replaces it."""
+    table, decoded = many_files(tmp_path, 3), list[str]()
+    table.append(pa.table({"id": [50, 51, 52, 53], "p": ["a"] * 4, "v": [0] * 4}))
+    options = {"mode": "upsert", "key_columns": "id", "upsert_strategy": "lookup"}
+    sink_of(table, **options).commit(0, rows_of((50, "a", 1)))
+    decode = delete_files._decoded
+
+    def counted(delete: Any, file: Any, *more: Any) -> Any:
+        decoded.append(file.file_path)
+        return decode(delete, file, *more)
+
+    monkeypatch.setattr(delete_files, "_decoded", counted)
+    batch = rows_of((51, "a", 2)) if rows == "whole" else rows_of((51, 2), names=("id", "v"))
+    sink_of(table, **options, **({} if rows == "whole" else {"merge_schema": True})).commit(1, batch)
+    assert len(decoded) == len(set(decoded)) == 1
+    assert [r for r in held(table) if r[0] >= 50] == [(50, "a", 1), (51, "a", 2), (52, "a", 0), (53, "a", 0)]
 
 
 def test_rows_that_are_taken_away_are_not_written(tmp_path: Path) -> None:

@@ -286,8 +286,7 @@ def test_a_position_that_expired_is_good_while_a_kept_snapshot_names_it_as_paren
     at = at_the_end(story)
     last = story.do("a")
     story.expire(*story.snapshot_of[:2])
-    assert drained(story.source(), at)[0] == story.rows_added(last) or True
-    assert sorted(drained(story.source(), at)[0]) == story.ids(2)
+    assert drained(story.source(), at)[0] == story.rows_added(last) == story.ids(2)
 
 
 @pytest.mark.parametrize(("policy", "expected"), [("earliest", "34"), ("latest", "")])
@@ -299,8 +298,8 @@ def test_after_an_expired_position_a_stream_goes_on_as_told(policy: str, expecte
     source = story.source(on_expired=policy)
     found, end = drained(source, at)
     assert sorted(found) == [i for k in expected for i in story.ids(int(k))]
-    last = story.do("a")
-    assert sorted(drained(story.source(), end)[0]) == story.ids(5) and last
+    story.do("a")
+    assert sorted(drained(story.source(), end)[0]) == story.ids(5)
 
 
 @pytest.mark.parametrize(("policy", "expected"), [("earliest", "0"), ("latest", "")])

@@ -16,7 +16,7 @@ from frazil.stream.source.options import stream_options
 from frazil.stream.source.source import StreamSource
 from tests.golden import names
 from tests.peers.rowsum import rowsum
-from tests.stream.source.story import Story, batches, drained
+from tests.stream.source.story import Story, batches, drained, rows_of
 
 SCAN, LATEST, EXCLUSIVE, EARLIEST, BY_ID, BY_TIME = (
     "TABLE_SCAN_THEN_INCREMENTAL", "INCREMENTAL_FROM_LATEST_SNAPSHOT", "INCREMENTAL_FROM_LATEST_SNAPSHOT_EXCLUSIVE",
@@ -144,3 +144,13 @@ def test_increments_of_a_golden_table_are_those_of_the_batch_read(golden: Any, n
     table, rows = streamed(golden, name, starting_strategy=EARLIEST, on_non_append="skip", max_planning_snapshot_count=1)
     expected = table.incremental_append_scan().to_arrow()
     assert sorted(map(str, rows.to_pylist())) == sorted(map(str, expected.to_pylist()))
+
+
+@pytest.mark.parametrize("name", names(deletes=None))
+def test_changes_of_a_golden_table_snapshot_by_snapshot_are_those_of_its_changelog(golden: Any, name: str) -> None:
+    table = frazil.load_table(golden[name].metadata_file)
+    options = stream_options({"starting_strategy": EARLIEST, "on_non_append": "changes", "max_planning_snapshot_count": 1})
+    source = StreamSource(lambda: table._loaded, options, table.schema())
+    found = [row for _, plan in batches(source) for row in rows_of(plan)]
+    expected = table.changes(compute_updates=bool(table.schema().identifier_field_ids)).to_arrow().to_pylist()
+    assert sorted(map(str, found)) == sorted(map(str, expected))

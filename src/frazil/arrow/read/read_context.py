@@ -114,7 +114,10 @@ class ReadContext:
         return {i: (*(names[p] for p in self.table_schema.parents[i]), names[i]) for i in found}
 
     def with_projection(self, projection: Schema) -> ReadContext:
-        return replace(self, projection=projection)
+        """Return the context of another read of the same files; both share the decoded deletes."""
+        made = replace(self, projection=projection)
+        made.__dict__["delete_cache"] = self.delete_cache
+        return made
 
 
 def identity_values(spec: PartitionSpec, partition: tuple[Any, ...]) -> dict[int, Any]:

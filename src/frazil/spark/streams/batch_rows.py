@@ -25,6 +25,7 @@ from frazil.ops.stage import InputFrame
 from frazil.rows.source import MergeSource, SourceFiles, forget, open_source
 from frazil.spark.dml.staging import folder_of, remove, shared
 from frazil.spark.host.interruptible import interruptible
+from frazil.spark.host.jvm import estimated_bytes
 from frazil.spark.host.settings import is_case_sensitive
 from frazil.spark.host.workers import check_workers, guarded, parallelism
 from frazil.spark.tasks.stragglers import attempts_on, settle
@@ -43,20 +44,26 @@ from frazil.stream.sink.equality import ChangeFiles, write_changes
 from frazil.stream.sink.reduce import POSITION, Reduction, reduced
 from frazil.tasks.runner import Runner
 
+_SMALL = 16 << 20  # bytes for each task, mostly of compressed files
 _REPORT = s.StructType([s.StructField("part", s.IntegerType()), s.StructField("report", s.BinaryType())])
 
 
 @dataclass(frozen=True)
 class FrameRows:
-    """Implement `stream.sink.rows.BatchRows`. `metadata`: the table's, for errors; None: there is no table yet."""
+    """Implement `stream.sink.rows.BatchRows`. `metadata`: the table's, for errors; None: there is no table yet. `tasks`: how many tasks
+    write the rows, if the caller says it."""
 
     frame: DataFrame
     engine: Engine
     metadata: TableMetadata | None
+    tasks: int | None = None
 
     @property
     def input(self) -> InputFrame:
-        return InputFrame(self.frame, self.engine)
+        return InputFrame(self.frame if self.tasks is None else self.frame.repartition(self.tasks), self.engine)
+
+    def spread(self, tasks: int) -> FrameRows:
+        return replace(self, tasks=tasks)
 
     @property
     def schema(self) -> Schema:
@@ -119,10 +126,19 @@ class FrameRows:
         columns = {f.name: F.col(name) for f, name in zip(self.frame.schema.fields, names, strict=True)}
         keys = [_shuffle_key(columns[name], f.field_type) for name, f in zip(reduction.key_names, reduction.keys.fields, strict=True)]
         for_arrow = shown_to_arrow(self.frame.toDF(*names))
-        rows = for_arrow.withColumn(POSITION, F.monotonically_increasing_id()).repartition(parallelism(spark), *keys)
+        numbered = for_arrow.withColumn(POSITION, F.monotonically_increasing_id())
+        tasks = self.tasks or _few_tasks(self.frame)
+        rows = numbered.repartition(*keys) if tasks is None else numbered.repartition(tasks, *keys)
         job = rows.mapInArrow(guarded(__name__, function, work), _REPORT)
         reports = interruptible(spark, job.collect)
         return [cloudpickle.loads(bytes(r["report"])) for r in sorted(reports, key=lambda r: int(r["part"]))]
+
+
+def _few_tasks(frame: DataFrame) -> int | None:
+    """Return as many tasks as there are slots for a batch that is known to be small. None for others: a task holds its rows in memory, so
+    their number follows from the rows that were shuffled (adaptive execution), or from spark.sql.shuffle.partitions."""
+    slots = parallelism(frame.sparkSession)
+    return slots if estimated_bytes(frame) <= slots * _SMALL else None
 
 
 def _shuffle_key(column: Any, type_: Any) -> Any:

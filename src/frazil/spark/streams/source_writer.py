@@ -72,6 +72,9 @@ def stream_options(options: Mapping[str, str], overwrite: bool, of_table: Callab
     if "max-continuous-empty-commits" in named:
         text = "Option 'max-continuous-empty-commits' needs a prepared session: without one, each batch has a process of its own."
         raise Unsupported(text, hint=_INSTALL)
+    if sink.tasks is not None:
+        text = "Option 'write-parallelism' needs a prepared session: without one, Spark's tasks write the rows that they have."
+        raise Unsupported(text, hint=f"{_INSTALL} Or frame.repartition(n).")
     return sink, {**place, **{k: str(v) for k, v in sink.write.items()}}
 
 

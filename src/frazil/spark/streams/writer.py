@@ -23,7 +23,7 @@ from frazil.ops.operation import writable
 from frazil.spark.host.jvm import is_classic
 from frazil.spark.streams.batch_rows import FrameRows
 from frazil.spark.streams.partition_commits import announce_without_batches, batch_watermark, require_end, require_watermark
-from frazil.spark.streams.upkeep import UpkeepHook
+from frazil.spark.streams.upkeep import UpkeepHook, with_usual_rewrite
 from frazil.stream.hooks import BatchHook, MicroBatch
 from frazil.stream.partitions.commit_hook import PartitionCommit, partition_commit_of
 from frazil.stream.sink.batch import OnCommit, StreamSink, checked_options
@@ -76,6 +76,7 @@ def start(writer: Any, frame: DataFrame, table: SinkTable, given: SinkArguments)
     maintained, options_of_stream = upkeep_options(without_sparks(given.options))
     partition_commit, others = partition_commit_of(options_of_stream, given.policies)
     options = checked_options(others, table.loaded, mode=mode)
+    maintained = with_usual_rewrite(maintained, given.options, options, table.loaded.metadata)
     if given.on_commit is not None and not callable(given.on_commit):
         raise InvalidInput(f"on_commit is a function that takes the batch's number and its CommitResult, not {given.on_commit!r}.")
     hooks: tuple[BatchHook, ...] = (*given.hooks, *(() if partition_commit is None else (partition_commit,)))

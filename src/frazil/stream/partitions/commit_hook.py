@@ -123,26 +123,33 @@ class PartitionCommit:
     def _due(
         self, state: PartitionState, metadata: TableMetadata, watermark_ms: int | None, last: bool
     ) -> tuple[dict[Partition, Pending], tuple[PolicyFailure, ...]]:
-        """Find the partitions that are due, and those whose time cannot be determined, for example because an older spec lacks the
-        pattern's fields: these stay pending. The rows are committed by now, so no error may stop the query here."""
-        now, times, failures = self.clock(), TimeExtractor(self.options), list[PolicyFailure]()
-
-        def time_ms(partition: Partition) -> int | None:
-            fields = fields_of(metadata, partition.spec_id)
-            try:
-                return times.time_ms(partition, fields)
-            except Exception as e:  # a caller's extractor may raise any error
-                if self.options.on_unparsable == "fail" or not isinstance(e, UnparsablePartition):
-                    failures.append(PolicyFailure(path_of(partition, fields), TIME, e))
-                    log.warning("A partition stays pending: %s", e, exc_info=not isinstance(e, UnparsablePartition))
-                return None
-
         ends = last and self.options.end_input
-        due = {
-            p: seen for p, seen in state.pending.items()
-            if ends or is_due(self.options, seen, now, watermark_ms, lambda p=p: time_ms(p))  # type: ignore[misc]
-        }  # fmt: skip
-        return due, tuple(failures)
+        return due_of(self.options, state, self.clock(), watermark_ms, ends, lambda p: fields_of(metadata, p.spec_id))
+
+
+def due_of(
+    options: PartitionCommitOptions, state: PartitionState, now_ms: int, watermark_ms: int | None, ends: bool,
+    fields_of_partition: Callable[[Partition], Fields],
+) -> tuple[dict[Partition, Pending], tuple[PolicyFailure, ...]]:  # fmt: skip
+    """Find the partitions that are due (`ends`: all), and those whose time cannot be determined, for example because an older spec lacks
+    the pattern's fields: these stay pending. The rows are committed by now, so no error may stop the query here."""
+    times, failures = TimeExtractor(options), list[PolicyFailure]()
+
+    def time_ms(partition: Partition) -> int | None:
+        fields = fields_of_partition(partition)
+        try:
+            return times.time_ms(partition, fields)
+        except Exception as e:  # a caller's extractor may raise any error
+            if options.on_unparsable == "fail" or not isinstance(e, UnparsablePartition):
+                failures.append(PolicyFailure(path_of(partition, fields), TIME, e))
+                log.warning("A partition stays pending: %s", e, exc_info=not isinstance(e, UnparsablePartition))
+            return None
+
+    due = {
+        p: seen for p, seen in state.pending.items()
+        if ends or is_due(options, seen, now_ms, watermark_ms, lambda p=p: time_ms(p))  # type: ignore[misc]
+    }  # fmt: skip
+    return due, tuple(failures)
 
 
 def context_of(

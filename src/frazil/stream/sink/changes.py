@@ -40,7 +40,8 @@ class BatchStage:
     """
 
     def __init__(self, options: SinkOptions, rows: BatchRows, arguments: WriteArguments, resources: ExitStack, named_for: str = ""):
-        self._options, self._rows, self._arguments, self._resources, self._named_for = options, rows, arguments, resources, named_for
+        self._rows = rows if options.tasks is None else rows.spread(options.tasks)
+        self._options, self._arguments, self._resources, self._named_for = options, arguments, resources, named_for
         self._source: tuple[Reduction, MergeSource] | None = None
         self.came = False
 

@@ -24,13 +24,12 @@ STRATEGIES = (LOOKUP, EQUALITY_DELETES)
 OP_COLUMNS = ("op", "_change_type", "row_kind")
 """Columns that are looked for, in this order, when cdc is not told which column holds the kind of a row."""
 _KEYED = ("key_columns", "order_column", "upsert_strategy")
-_OWN = ("mode", "write_mode", "op_column", "on_rewind", "max_continuous_empty_commits", *_KEYED)
+_OWN = ("mode", "write_mode", "op_column", "on_rewind", "max_continuous_empty_commits", "write_parallelism", *_KEYED)
 _FLINK = {
     "upsert_enabled": "write-mode=upsert",
     "overwrite_enabled": "write-mode=complete, in Spark's output mode complete",
     "equality_field_columns": "key-columns",
     "flink.max_continuous_empty_commits": "max-continuous-empty-commits",
-    "write_parallelism": "frame.repartition(n), or the setting spark.sql.shuffle.partitions",
     "uid_suffix": "nothing: queries are told apart by their ids",
     "table_refresh_interval": "nothing: every batch loads the table",
     "flink.manifests.location": "nothing: no manifest is written before the commit",
@@ -53,7 +52,8 @@ _NO_EFFECT = {  # of the options of a merge, those that equality deletes have no
 class SinkOptions:
     """Hold the checked options of one streaming write. `write`: options of the write itself, as the caller gave them.
 
-    `max_empty`: of so many consecutive batches without rows, the last one sets its mark nevertheless.
+    `max_empty`: of so many consecutive batches without rows, the last one sets its mark nevertheless. `tasks`: how many tasks write the
+    rows of a batch, by key in upsert and cdc; None: as the write itself decides.
     """
 
     mode: str = "append"
@@ -64,6 +64,7 @@ class SinkOptions:
     on_rewind: str = "fail"
     max_empty: int = 10
     write: Mapping[str, Any] = field(default_factory=dict)
+    tasks: int | None = None
 
     @property
     def verb(self) -> Verb:
@@ -101,8 +102,24 @@ def sink_options(given: Mapping[str, Any], *, mode: str | None = None) -> SinkOp
         options = replace(options, on_rewind=_choice("on-rewind", found["on_rewind"], REWINDS))
     if "max_continuous_empty_commits" in found:
         options = replace(options, max_empty=_number("max-continuous-empty-commits", found["max_continuous_empty_commits"]))
+    if "write_parallelism" in found:
+        options = _spread(options, _number("write-parallelism", found["write_parallelism"]))
     _check_mode(options, found)
     return options
+
+
+def _spread(options: SinkOptions, tasks: int) -> SinkOptions:
+    """Let so many tasks write a batch. Of rows that are written as they are, each task gets an equal share, which a shuffle by partition or
+    sort order would distribute anew. Raises InvalidInput for options that ask for such a shuffle."""
+    if options.keyed:
+        return replace(options, tasks=tasks)
+    asked = write_options(options.write, options.verb)
+    for name in ("distribution_mode", "advisory_partition_size"):
+        if asked.asks_for(name) and getattr(asked, name) != "none":
+            text = f"Options 'write-parallelism' and {name.replace('_', '-')!r} both say how rows are distributed to tasks."
+            raise InvalidInput(text, hint="Give one of them.")
+    rest = {k: v for k, v in options.write.items() if k.lower().replace("-", "_") != "distribution_mode"}
+    return replace(options, tasks=tasks, write={**rest, "distribution-mode": "none"})
 
 
 def named_mode(given: Mapping[str, Any]) -> str | None:

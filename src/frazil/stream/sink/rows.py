@@ -44,6 +44,9 @@ class BatchRows(Protocol):
     def repeatable(self) -> bool:
         """Tell whether `written` may be called again without evaluating the rows again."""
 
+    def spread(self, tasks: int) -> BatchRows:
+        """Return the same rows, written by so many tasks where an engine has tasks."""
+
     def runner(self, metadata: TableMetadata, storage: Storage) -> tuple[Engine, Runner]:
         """Return the engine and the runner that look for the keys in the table's files."""
 
@@ -81,6 +84,9 @@ class ArrowRows:
     @property
     def schema(self) -> Schema:
         return frame_schema(self.table)
+
+    def spread(self, tasks: int) -> ArrowRows:
+        return self
 
     def runner(self, metadata: TableMetadata, storage: Storage) -> tuple[Engine, Runner]:
         return self.engine, InProcess()

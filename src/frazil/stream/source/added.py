@@ -6,14 +6,14 @@ snapshots added. If the counts found there agree with a snapshot's summary they 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from frazil.scan.listing.numbering import FileNumbers, number_files
-from frazil.scan.manifests import column_of, is_data, manifests_of, read_manifest
+from frazil.scan.manifests import column_of, each, is_data, manifests_of, read_manifest
 from frazil.spec.manifest import ManifestFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import Snapshot
@@ -48,18 +48,29 @@ class AddedFiles:
 
     def of(self, snapshot: Snapshot) -> Added:
         """Return what an `append` snapshot added."""
-        added_files = counted(snapshot, "added-data-files")
-        manifests = self._of_newest().get(snapshot.snapshot_id, [])
-        counts = [m.added_files_count for m in manifests]
-        if added_files is None or None in counts or sum(c or 0 for c in counts) != added_files:
+        manifests = self._in_newest(snapshot)
+        if manifests is None:
             manifests_listed = manifests_of(self.metadata, snapshot, self.storage)
             manifests = [m for m in manifests_listed if is_data(m) and m.added_snapshot_id == snapshot.snapshot_id]
-            counts = [m.added_files_count for m in manifests]
+        counts = [m.added_files_count for m in manifests]
         if None in counts:
             files = number_files(self.metadata, snapshot, self.storage, added=True).total
             return Added(snapshot, files, None, _in_order(manifests))
         rows = [m.added_rows_count for m in manifests]
         return Added(snapshot, sum(c or 0 for c in counts), None if None in rows else sum(r or 0 for r in rows), _in_order(manifests))
+
+    def of_each(self, snapshots: Sequence[Snapshot], workers: int) -> list[Added]:
+        """Return what each of several snapshots added. Manifest lists that have to be read are read in so many threads."""
+        own_lists = [s for s in snapshots if self._in_newest(s) is None]
+        found = dict(zip((s.snapshot_id for s in own_lists), each(self.of, own_lists, workers), strict=True))
+        return [found.get(s.snapshot_id) or self.of(s) for s in snapshots]
+
+    def _in_newest(self, snapshot: Snapshot) -> list[ManifestFile] | None:
+        """Find a snapshot's manifests in the newest list; None where the snapshot's own list must be read."""
+        added_files, manifests = counted(snapshot, "added-data-files"), self._of_newest().get(snapshot.snapshot_id, [])
+        counts = [m.added_files_count for m in manifests]
+        agrees = added_files is not None and None not in counts and sum(c or 0 for c in counts) == added_files
+        return manifests if agrees else None
 
     def _of_newest(self) -> dict[int, list[ManifestFile]]:
         if self._by_snapshot is None:

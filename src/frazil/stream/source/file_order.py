@@ -8,9 +8,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from frazil.codec import single_value
 from frazil.errors import CorruptData, InvalidInput
+from frazil.scan.bounds import MapColumn
+from frazil.scan.manifests import column_of
 from frazil.scan.tasks import FileScanTask
 from frazil.spec.schema import Schema
 from frazil.spec.types import IcebergType, LongType, TimestampNanoType, TimestampType, TimestamptzNanoType, TimestamptzType
@@ -37,18 +41,34 @@ class FileOrder:
     def needs_statistics(self) -> bool:
         return self.field_id is not None
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Name the columns of a manifest's entries that `keys` needs."""
+        return ("sequence_number",) if self.field_id is None else ("file_path", "record_count", "lower_bounds")
+
+    def keys(self, entries: pa.Table) -> npt.NDArray[Any]:
+        """Return the values by which the entries of a manifest are ordered. Raises CorruptData as `key` does."""
+        if self.field_id is None or self.type is None:
+            return np.asarray(pc.fill_null(column_of(entries, "sequence_number"), 0).to_numpy())
+        found = MapColumn(entries.column("lower_bounds")).at(self.field_id).cast(pa.binary())
+        paths, rows = column_of(entries, "file_path"), column_of(entries, "record_count")
+        return np.array([self._watermark(b, rows[n], paths[n]) for n, b in enumerate(found.to_pylist())], np.float64)
+
     def key(self, task: FileScanTask) -> float:
         """Return the value by which a file is ordered. Raises CorruptData for a file without a lower bound of the watermark column."""
         if self.field_id is None or self.type is None:
             return task.data_sequence_number or 0
-        bound = (task.file.lower_bounds or {}).get(self.field_id)
+        return self._watermark((task.file.lower_bounds or {}).get(self.field_id), task.file.record_count, task.file.file_path)
+
+    def _watermark(self, bound: bytes | None, rows: Any, path: Any) -> float:
+        assert self.type is not None
         if bound is None:
-            if task.file.record_count == 0:
+            if int(rows) == 0:
                 return float("-inf")
             raise CorruptData(
-                f"Data file {task.file.file_path} has no lower bound of watermark column {self.column!r}, by which files are ordered.",
+                f"Data file {path} has no lower bound of watermark column {self.column!r}, by which files are ordered.",
                 hint="Keep metrics of that column (write.metadata.metrics.column.…), rewrite the file, or leave watermark-column out.",
-                file=task.file.file_path,
+                file=str(path),
             )  # fmt: skip
         return float(single_value.from_bytes(self.type, bound)) * self.factor
 

@@ -15,6 +15,7 @@ from frazil.expr.bind import bind
 from frazil.expr.nodes import AlwaysTrue, Predicate
 from frazil.ops.reading import predicate_of
 from frazil.ops.reading_changelog import ChangelogReading
+from frazil.rows.groups import in_few_groups
 from frazil.scan import columns
 from frazil.scan.changelog import ChangelogPlan, ChangelogTask, SnapshotChangelog, plan_changelog
 from frazil.scan.incremental import plan_added, plan_added_by
@@ -22,6 +23,7 @@ from frazil.scan.options import ScanOptions
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import FileScanTask
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.properties import SPLIT_OPEN_FILE_COST
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import Snapshot
 from frazil.storage import Storage
@@ -86,7 +88,11 @@ class TableState:
 
     @property
     def scan_options(self) -> ScanOptions:
-        return ScanOptions.of(self.options.split, self.metadata.properties)
+        """Return the options of planning. Unless `file-open-cost` is given, small files weigh little, so that a batch of many small files
+        is read in as few tasks as there are slots: in a stream they are the rule, and a Python task costs more than to open a file."""
+        found = ScanOptions.of(self.options.split, self.metadata.properties)
+        is_given = "file-open-cost" in self.options.split or SPLIT_OPEN_FILE_COST.text(self.metadata.properties) is not None
+        return found if is_given else replace(found, split=in_few_groups(found.split))
 
     def projection(self) -> Schema:
         """Return the columns of the rows that the stream returns."""
@@ -165,7 +171,7 @@ def _statistics(state: TableState) -> ScanOptions:
 
 def _plan_whole(state: TableState, snapshots: Sequence[Snapshot], added: AddedFiles) -> Plan:
     """Plan all files that several snapshots added, reading each manifest once."""
-    manifests = {m.manifest_path: m for s in snapshots for m in added.of(s).manifests}
+    manifests = {m.manifest_path: m for found in added.of_each(snapshots, state.scan_options.workers) for m in found.manifests}
     return plan_added_by(
         state.metadata, state.storage, snapshots, list(manifests.values()), end=snapshots[-1], row_filter=state.row_filter,
         schema=state.schema, case_sensitive=state.options.case_sensitive, zone=state.options.zone, options=_statistics(state),

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from frazil.errors import InvalidInput, Unsupported
-from frazil.stream.partitions.commit_hook import PolicyFailure, announce, texts_of
+from frazil.stream.partitions.commit_hook import PolicyFailure, announce, due_of, texts_of
 from frazil.stream.partitions.directories.folder import STORAGE, Folder, read_state, write_done_mark, write_state
 from frazil.stream.partitions.directories.merge import check_exchange, merge_folder
 from frazil.stream.partitions.directories.publish import recover
-from frazil.stream.partitions.extractor import TimeExtractor, UnparsablePartition
+from frazil.stream.partitions.extractor import TimeExtractor
 from frazil.stream.partitions.fields import Partition
 from frazil.stream.partitions.options import MERGE, METASTORE, PARTITION_TIME, PROPERTY, SUCCESS_FILE, TAG, PartitionCommitOptions
 from frazil.stream.partitions.policies.chain import chain_of
@@ -18,7 +18,6 @@ from frazil.stream.partitions.policies.context import PartitionContext
 from frazil.stream.partitions.policies.metastore import check_metastore, metastore
 from frazil.stream.partitions.policies.success_file import now_ms, success_file
 from frazil.stream.partitions.state import Done, PartitionState, Pending
-from frazil.stream.partitions.triggers import is_due
 
 
 @dataclass(frozen=True)
@@ -63,9 +62,9 @@ class FolderCommit:
             state = read_state(self.folder).partitions
         if self.options.watermark_column is not None or watermark_ms is None:
             watermark_ms = state.watermark_ms
-        due = self._due(state, watermark_ms, last)
+        due, undated = self._due(state, watermark_ms, last)
         if not due:
-            return ()
+            return undated
         chain = chain_of(self.options, {
             SUCCESS_FILE: lambda: success_file(STORAGE, self.options.success_file, self.clock),
             MERGE: lambda: merge_folder(self.folder, self.options.merge_target),
@@ -76,23 +75,14 @@ class FolderCommit:
             recover(self.folder)
             for partition in announced:
                 self._mark(partition, due[partition], watermark_ms)
-        return failures
+        return (*undated, *failures)
 
-    def _due(self, state: PartitionState, watermark_ms: int | None, last: bool) -> dict[Partition, Pending]:
-        now, times, ends = self.clock(), TimeExtractor(self.options), last and self.options.end_input
-
-        def time_ms(partition: Partition) -> int | None:
-            try:
-                return times.time_ms(partition, self.folder.fields)
-            except UnparsablePartition:
-                if self.options.on_unparsable == "fail":
-                    raise
-                return None
-
-        return {
-            p: seen for p, seen in state.pending.items()
-            if ends or is_due(self.options, seen, now, watermark_ms, lambda p=p: time_ms(p))  # type: ignore[misc]
-        }  # fmt: skip
+    def _due(
+        self, state: PartitionState, watermark_ms: int | None, last: bool
+    ) -> tuple[dict[Partition, Pending], tuple[PolicyFailure, ...]]:
+        """Find the partitions that are due, and those whose time cannot be determined, which stay pending (`commit_hook.due_of`)."""
+        ends = last and self.options.end_input
+        return due_of(self.options, state, self.clock(), watermark_ms, ends, lambda _: self.folder.fields)
 
     def _context(self, partition: Partition, state: PartitionState, watermark_ms: int | None) -> PartitionContext:
         path = self.folder.path.rstrip("/")
