@@ -111,6 +111,16 @@ def test_types_that_are_not_served_are_refused_by_name(kind: str) -> None:
         load_backend("a", type=kind)
 
 
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [("glue", "rest.sigv4-enabled=true, rest.signing-name=glue"), ("s3tables", "rest.signing-name=s3tables"), ("polaris", "api/catalog"), ("unity", "iceberg-rest"), ("nessie", "type=rest with uri=http")],
+)  # fmt: skip
+def test_products_with_a_rest_endpoint_are_told_how_to_be_reached(kind: str, told: str) -> None:
+    with pytest.raises(Unsupported) as refused:
+        load_backend("a", type=kind)
+    assert told in str(refused.value.hint)
+
+
 @pytest.mark.parametrize("given", [{"type": "hive"}, {"catalog-impl": "org.apache.iceberg.hive.HiveCatalog"}, {}])
 def test_a_hive_catalog_is_chosen_by_its_type_its_java_class_or_its_uri(given: dict[str, str]) -> None:
     backend = load_backend("a", uri="thrift://one:1,thrift://two", **given)

@@ -22,11 +22,20 @@ from frazil.errors import (
     Unsupported,
 )
 
-TO = ["sql", *(["rest"] if os.environ.get("FRAZIL_TEST_REST") else [])]
+SERVERS = {"rest": "FRAZIL_TEST_REST", "hive2": "FRAZIL_TEST_HMS2"}
+SERVED = [kind for kind, variable in SERVERS.items() if os.environ.get(variable)]
+MOVES = [("sql", "sql"), *(pair for kind in SERVED for pair in (("sql", kind), (kind, "sql")))]
 
 
 def sql(folder: Path, name: str) -> Catalog:
     return frazil.load_catalog(name, type="sql", uri=f"sqlite:///{folder}/{name}.db", warehouse=f"{folder}/{name}")
+
+
+def catalog_of(kind: str, folder: Path, name: str) -> Catalog:
+    if kind == "sql":
+        return sql(folder, name)
+    more = {"warehouse": f"{folder}/{name}"} if kind == "hive2" else {}
+    return frazil.load_catalog(name, type="hive" if kind == "hive2" else kind, uri=os.environ[SERVERS[kind]], **more)
 
 
 @pytest.fixture
@@ -43,9 +52,9 @@ def files(folder: Path) -> set[str]:
     return {str(p) for p in folder.rglob("*") if p.is_file()}
 
 
-@pytest.mark.parametrize("kind", TO)
-def test_tables_are_moved_with_their_history_and_no_file_is_touched(old: Catalog, tmp_path: Path, kind: str) -> None:
-    new = sql(tmp_path, "new") if kind == "sql" else frazil.load_catalog("r", type="rest", uri=os.environ["FRAZIL_TEST_REST"])
+@pytest.mark.parametrize("kinds", MOVES, ids=lambda kinds: "-".join(kinds))
+def test_tables_are_moved_with_their_history_and_no_file_is_touched(tmp_path: Path, kinds: tuple[str, str]) -> None:
+    old, new = (catalog_of(kind, tmp_path, name) for kind, name in zip(kinds, ("old", "new"), strict=True))
     db = f"m{uuid.uuid4().hex[:8]}"
     old.create_namespace(db, {"owner": "me", "location": f"{tmp_path}/elsewhere"})
     table = old.create_table(f"{db}.t", "id bigint", properties={"gc.enabled": "false"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from frazil.expr.parse import parse
 from frazil.scan import manifests
 from frazil.scan.manifests import clear_caches, packs_of, threads_for
+from frazil.scan.options import planning_threads
 from frazil.scan.plan import plan
 from frazil.spec.manifest import ManifestFile
 from frazil.spec.partitioning import PartitionField, PartitionSpec
@@ -65,4 +67,11 @@ def test_small_local_manifests_are_read_by_one_thread_and_remote_ones_by_many(ma
     small = [ManifestFile(manifest_path=f"{tmp_path}/m{n}.avro", manifest_length=2000, partition_spec_id=0, added_snapshot_id=1) for n in range(9)]
     large = [ManifestFile(manifest_path=f"{tmp_path}/l{n}.avro", manifest_length=2 << 20, partition_spec_id=0, added_snapshot_id=1) for n in range(9)]
     assert threads_for(small, local, 4) == 1 and threads_for(large, local, 4) == 4 and threads_for([], local, 4) == 4
+    remote = [replace(m, manifest_path=f"s3://b{m.manifest_path}") for m in (*small, *large)]
+    s3 = storage_for("s3://b", {})
+    assert threads_for(remote[:9], s3, 2) == 16 and threads_for(remote[9:], s3, 2) == 16 and threads_for(remote, s3, 32) == 32
+    huge = [replace(m, manifest_length=16 << 20) for m in remote]
+    assert threads_for(huge, s3, 2) == 4, "so many bytes are held at once, and no more"
+    with planning_threads(3):
+        assert threads_for(remote, s3, 3) == 3, "a configured number counts"
     assert threads_for(small, made.storage, 4) == (1 if made.storage.local_path(small[0].manifest_path) else 4)

@@ -56,6 +56,16 @@ _TYPES = {
 }
 _ALIASES = {"hadoop": "path", "jdbc": "sql", "in-memory": "memory", "inmemory": "memory"}
 _NOT_YET = {"glue", "dynamodb", "bigquery", "nessie", "snowflake", "polaris", "unity", "s3tables"}
+_SIGNED = "rest.sigv4-enabled=true, rest.signing-name={} and rest.signing-region"
+_BY_REST = {  # how to reach products by the REST endpoint that they have
+    "glue": f"uri=https://glue.<region>.amazonaws.com/iceberg, {_SIGNED.format('glue')}",
+    "s3tables": f"uri=https://s3tables.<region>.amazonaws.com/iceberg, {_SIGNED.format('s3tables')}",
+    "nessie": "uri=http://<host>:19120/iceberg",
+    "polaris": "uri=https://<host>/api/catalog",
+    "unity": "uri=https://<host>/api/2.1/unity-catalog/iceberg-rest",
+    "snowflake": "the uri of its REST endpoint",
+    "bigquery": "the uri of its REST endpoint",
+}
 _JAVA = {
     "org.apache.iceberg.hadoop.HadoopCatalog": "path",
     "org.apache.iceberg.jdbc.JdbcCatalog": "sql",
@@ -183,7 +193,7 @@ def catalog_type(config: Configuration) -> str:
     if kind in _NOT_YET:
         raise Unsupported(
             f"Catalogs of type {kind} are not served yet (catalog {config.name!r}).",
-            hint=f"There are {_types()}; see KNOWN_GAPS.md.",
+            hint=f"Use type=rest with {_BY_REST[kind]}." if kind in _BY_REST else f"There are {_types()}; see KNOWN_GAPS.md.",
         )
     key = "type" if "type" in config.properties else "uri"
     value = redact_text(config.properties[key])

@@ -100,10 +100,12 @@ def delete_fallen(storage: Storage, metadata: TableMetadata, fallen: tuple[str, 
         return
     directories = (metadata.location, metadata_root(metadata.location, metadata.properties))
     inside = [f for f in fallen if is_metadata_file(f) and any(is_inside(f, root) for root in directories)]
-    try:
-        failed = storage.delete_many(inside)
-    except Exception as error:
-        failed = [(f, error) for f in inside]
+    failed = []
+    for old in inside:  # one by one, since a store may delete many at once in any order, and path tables need the oldest to go first
+        try:
+            failed += storage.delete_many([old])
+        except Exception as error:
+            failed.append((old, error))
     for location, problem in failed:
         logger.warning("Could not delete the old metadata file %s: %s", location, problem)
 

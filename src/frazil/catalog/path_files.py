@@ -18,12 +18,13 @@ from frazil.errors import CorruptData, FrazilError, NoSuchFileError, ValidationE
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import METADATA_PATH
 from frazil.storage import PublishUnclear, Storage, normalise
-from frazil.storage.locations import base_name, join
+from frazil.storage.locations import base_name, join, scheme_of
 
 _VERSION = re.compile(r"v(0|[1-9][0-9]{0,9})(\.metadata\.json|\.gz\.metadata\.json|\.metadata\.json\.gz)")
 _ENDINGS = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz")  # of two files with the same number the first counts, as in Java
 _HINT = "version-hint.text"
 _TRIES = 10
+_START = 2048
 
 
 @dataclass(frozen=True)
@@ -135,9 +136,7 @@ def _stale(storage: Storage, root: str, base: LoadedTable, number: int) -> str |
 
 def _holds(storage: Storage, location: str, text: bytes) -> bool:
     """Tell whether a metadata file holds a text. Writers put the table's uuid first, so reading the beginning is usually enough."""
-    with storage.open_input(location) as file:
-        start = file.read(2048)
-    if text in start:
+    if text in storage.read_start(location, _START):
         return True
     return text in unzipped(storage.read(location))
 
@@ -151,11 +150,12 @@ def _publish(storage: Storage, root: str, base: LoadedTable | None, table: Loade
     if not won:
         return Conflict(f"Version {number} already exists: {location}")
     try:
-        outcome = _after_publishing(storage, root, base, table, number)
+        hint = read_hint(storage, root)
+        outcome = _after_publishing(storage, root, base, table, number, hint)
     except Exception as error:  # the version is published, so no failure from here on means that it was not applied
         return Unknown(error)
     if isinstance(outcome, Committed):
-        write_hint(storage, root, number)
+        write_hint(storage, root, number, hint)
     return outcome
 
 
@@ -166,15 +166,18 @@ def _after_unclear(storage: Storage, location: str, data: bytes, error: PublishU
     return Unknown(error)
 
 
-def _after_publishing(storage: Storage, root: str, base: LoadedTable | None, table: LoadedTable, number: int) -> Outcome:
+def _after_publishing(
+    storage: Storage, root: str, base: LoadedTable | None, table: LoadedTable, number: int, hint: int | None
+) -> Outcome:
     """Check that a published version is part of the table's history.
 
     Its file name may have been used before, and freed by the removal of old versions, if other writers were far ahead. Then there are
     versions with higher numbers, and the next of them tells. Old versions are removed oldest first: as long as the base exists and the hint
-    names no newer version, the name after the base has never been freed, and a long directory need not be listed.
+    names no newer version, the name after the base has never been freed, and a long directory need not be listed. HDFS deletes many files
+    at once in any order, and lists a directory by one request.
     """
-    if base is not None and storage.local_path(base.metadata_location) is not None:
-        if (read_hint(storage, root) or number) <= number and storage.exists(base.metadata_location):
+    if base is not None and scheme_of(root) != "hdfs":
+        if (hint or number) <= number and storage.exists(base.metadata_location):
             return Committed(table)
     above = [v for v in versions(storage, root) if v.number > number]
     if not above:
@@ -186,15 +189,17 @@ def _after_publishing(storage: Storage, root: str, base: LoadedTable | None, tab
     return outcome
 
 
-def write_hint(storage: Storage, root: str, number: int) -> None:
-    """Write the version hint for readers that rely on it. A hint to a newer version that exists is kept, and failures are ignored."""
+def write_hint(storage: Storage, root: str, number: int, hint: int | None) -> None:
+    """Write the version hint for readers that rely on it. A hint to a newer version that exists is kept, and failures are ignored. `hint`:
+    what it says now."""
     location = join(root, "metadata", _HINT)
     with contextlib.suppress(Exception):
-        if (read_hint(storage, root) or 0) > number:
+        if (hint or 0) > number:
             newest = head(storage, root)
             if newest is not None and newest.number > number:
                 return
-        storage.delete_many([join(root, "metadata", f".{_HINT}.crc")])  # a checksum written by Hadoop would no longer match
+        if storage.local_path(location) is not None:  # a checksum that Hadoop has written on a local disk would no longer match
+            storage.delete_many([join(root, "metadata", f".{_HINT}.crc")])
         storage.write(location, str(number).encode(), overwrite=True, synced=False)
 
 

@@ -16,11 +16,13 @@ from frazil.codec.manifest_list import decode_manifest_list
 from frazil.errors import CorruptData, Unsupported
 from frazil.expr.building import scalar
 from frazil.scan.cache import ByteCache
+from frazil.scan.options import workers_are_given
 from frazil.spec.data_file import ManifestEntryStatus
 from frazil.spec.manifest import ManifestContent, ManifestFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import Snapshot
-from frazil.storage import Storage
+from frazil.storage import REMOTE_SCHEMES, Storage
+from frazil.storage.locations import scheme_of
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -37,6 +39,7 @@ STATISTICS = ("value_counts", "null_value_counts", "nan_value_counts", *BOUNDS)
 PRUNED_BY = (*ENTRY, "partition", "record_count", "first_row_id", *BOUNDS)  # what nearly all files are pruned by
 PLAN_COLUMNS = (*ENTRY, *FILE, *READ)
 _PACK, _PACK_BYTES = 64, 1 << 20  # manifests that are decoded together, and their bytes: more of them are hardly faster
+_WAITING, _AT_ONCE_BYTES = 16, 64 << 20  # threads that wait for a store, and bytes of manifests that they read at once
 _SMALL = 24 << 10  # bytes of a manifest
 ALL_COLUMNS = (*PLAN_COLUMNS, *DELETE, *SIZES, *STATISTICS)
 
@@ -207,8 +210,17 @@ def are_small(manifests: Sequence[ManifestFile]) -> bool:
     return sum(m.manifest_length for m in manifests) <= _SMALL * len(manifests)
 
 
+def are_remote(manifests: Sequence[ManifestFile]) -> bool:
+    """Tell whether manifests lie in a store that is waited for, rather than on a disk or in memory."""
+    return bool(manifests) and scheme_of(manifests[0].manifest_path) in REMOTE_SCHEMES
+
+
 def threads_for(manifests: Sequence[ManifestFile], storage: Storage, workers: int) -> int:
-    """Return how many threads read these manifests: one for small local files, since threads in Python would only wait for each other."""
+    """Return how many threads read these manifests: one for small local files, since threads in Python would only wait for each other;
+    more than there are cores where a store is waited for, unless their number was configured or that would hold too many bytes at once."""
+    if are_remote(manifests) and not workers_are_given():
+        mean = sum(m.manifest_length for m in manifests) // len(manifests)
+        return max(workers, min(_WAITING, _AT_ONCE_BYTES // max(mean, 1)))
     local = bool(manifests) and storage.local_path(manifests[0].manifest_path) is not None
     return 1 if local and are_small(manifests) else workers
 

@@ -80,6 +80,11 @@ def default_workers() -> int:
     return max(1, int(text)) if text.isdigit() else max(2, os.cpu_count() or 2)
 
 
+def workers_are_given() -> bool:
+    """Tell whether the number of planning threads was configured."""
+    return _planning_threads.get() is not None or os.environ.get("ICEBERG_WORKER_NUM_THREADS", "").isdigit()
+
+
 def split_options(properties: Mapping[str, str], options: Mapping[str, str] | None = None) -> SplitOptions:
     """Read split options from table properties (read.split.*) and from read options (split-size, lookback, file-open-cost), which win.
 

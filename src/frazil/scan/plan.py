@@ -34,6 +34,7 @@ from frazil.scan.manifests import (
     PLAN_COLUMNS,
     PRUNED_BY,
     STATISTICS,
+    are_remote,
     are_small,
     clear_caches,
     each,
@@ -272,9 +273,11 @@ def plan_manifests(
     )  # fmt: skip
     by_spec: dict[int, list[pa.Table]] = {}
     by_partition = by_statistics = 0
-    small = are_small(chosen)
+    small, threads = are_small(chosen), threads_for(chosen, storage, options.workers)
     packs = packs_of(chosen) if small else packs_of(chosen, _PACK, _PACK_BYTES) if first.worth_it else [[m] for m in chosen]
-    parts = each(partial(read, together=small), packs, threads_for(chosen, storage, options.workers))
+    if are_remote(chosen) and len(packs) < threads:  # one thread reads the manifests of a pack one after the other
+        packs = packs_of(chosen, -(-len(chosen) // threads))
+    parts = each(partial(read, together=small), packs, threads)
     for spec_id, table, partition, statistics in itertools.chain.from_iterable(parts):
         by_partition, by_statistics = by_partition + partition, by_statistics + statistics
         if table.num_rows:

@@ -16,11 +16,12 @@ from frazil.storage.locations import (
     normalise,
     place_of,
 )
-from frazil.storage.routing import catalog_properties, has_vended_credentials, hdfs_settings_of, storage_for
+from frazil.storage.routing import REMOTE_SCHEMES, catalog_properties, has_vended_credentials, hdfs_settings_of, storage_for
 from frazil.storage.secrets import redact, redact_text
 from frazil.storage.vended import Credentials, CredentialsSource
 
 __all__ = [
+    "REMOTE_SCHEMES",
     "Credentials",
     "CredentialsSource",
     "FileIO",

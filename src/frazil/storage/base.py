@@ -40,6 +40,9 @@ class Storage(Protocol):
 
     def read(self, location: str) -> bytes: ...
 
+    def read_start(self, location: str, size: int) -> bytes:
+        """Read the first bytes of a file, at most `size`, in one request."""
+
     def open_input(self, location: str) -> pa.NativeFile:
         """Open a file for random access; the caller closes it."""
 

@@ -11,6 +11,7 @@ import functools
 import logging
 import os
 import re
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -80,15 +81,18 @@ class HdfsStorage:
         return _cluster(authority, self.properties, os.getpid()), path
 
     def read(self, location: str) -> bytes:
+        return self.read_start(location, sys.maxsize)
+
+    def read_start(self, location: str, size: int) -> bytes:
         cluster, path = self._cluster_and_path(location)
 
-        def whole() -> bytes:
+        def start() -> bytes:
             reader = cluster.client.read(path)
-            size = reader.file_length()
-            return bytes(reader.read_range(0, size)) if size else b""
+            length = min(reader.file_length(), size)
+            return bytes(reader.read_range(0, length)) if length else b""
 
         with _translated_errors(location, "read"):
-            return _again(whole)
+            return _again(start)
 
     def open_input(self, location: str) -> pa.NativeFile:
         cluster, path = self._cluster_and_path(location)

@@ -43,6 +43,10 @@ class LocalStorage:
         with translated_errors(location, "read"), open(local_path_of(location), "rb") as file:
             return file.read()
 
+    def read_start(self, location: str, size: int) -> bytes:
+        with translated_errors(location, "read"), open(local_path_of(location), "rb") as file:
+            return file.read(size)
+
     def open_input(self, location: str) -> pa.NativeFile:
         with translated_errors(location, "open"):
             return pa.OSFile(local_path_of(location), "rb")

@@ -39,6 +39,9 @@ class MemoryStorage:
             raise NoSuchFileError(f"There is no file {location}.", file=location)
         return found[0]
 
+    def read_start(self, location: str, size: int) -> bytes:
+        return self.read(location)[:size]
+
     def open_input(self, location: str) -> pa.NativeFile:
         return pa.BufferReader(self.read(location))
 

@@ -8,23 +8,26 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.fs
 
 from frazil.errors import FileAlreadyExistsError, FrazilError, InvalidInput, NoSuchFileError, NotInstalledError, StorageError
 from frazil.storage.base import MARKER, Entries, Failures, FileInfo, Names, PublishUnclear, storage_error
+from frazil.storage.conditional import check_conditional_writes
 from frazil.storage.locations import join, scheme_of
 from frazil.storage.object_options import options
 from frazil.storage.vended import CredentialsSource, current, merged
 
 _EXTRAS = {"s3": "s3", "gs": "gcs", "abfss": "azure"}
 OBJECT_SCHEMES = set(_EXTRAS)
+_PROBE_RETRIES = 2
 _LOCATION = re.compile(r"[A-Za-z0-9]+://(?P<bucket>[^/]+)(?:/(?P<key>.*))?", re.S)
 
 
@@ -39,6 +42,7 @@ class ObjectStorage:
     scheme: str
     properties: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     vended: CredentialsSource | None = field(default=None, repr=False)
+    deleted_at_once: ClassVar[int] = 1000  # as many as a request to S3 may name
 
     def local_path(self, location: str) -> None:
         return None
@@ -55,18 +59,23 @@ class ObjectStorage:
             raise InvalidInput(text, hint=f"Locations look like {self.scheme}://bucket/path.", file=location)
         return found["bucket"], (found["key"] or "").rstrip("/")
 
-    def _client_and_key(self, location: str) -> tuple[Any, Any, str]:
+    def _client_and_key(self, location: str, most_retries: int | None = None) -> tuple[Any, Any, str]:
         """Return the module obstore, the client of the bucket, and the key in it."""
         bucket, key = self._split(location)
         library = _obstore(self.scheme)
         if self.scheme == "s3":  # its clients ask for the next credentials themselves
-            return library, _client(self.scheme, bucket, self.properties, self.vended), key
-        return library, _client(self.scheme, bucket, merged(self.properties, self.vended)), key
+            return library, _client(self.scheme, bucket, self.properties, self.vended, most_retries), key
+        return library, _client(self.scheme, bucket, merged(self.properties, self.vended), None, most_retries), key
 
     def read(self, location: str) -> bytes:
         library, store, key = self._client_and_key(location)
         with _translated_errors(location, "read"):
             return bytes(library.get(store, key).bytes())
+
+    def read_start(self, location: str, size: int) -> bytes:
+        library, store, key = self._client_and_key(location)
+        with _translated_errors(location, "read"):
+            return bytes(library.get(store, key, options={"range": (0, size)}).bytes())
 
     def open_input(self, location: str) -> pa.NativeFile:
         try:
@@ -81,20 +90,41 @@ class ObjectStorage:
         library, store, key = self._client_and_key(location)
         with _translated_errors(location, "write"):
             writer = library.open_writer(store, key)
-        sink = pa.PythonFile(_ObjectSink(writer, location), "w")
-        yield sink  # an error is raised from here: without `close` no object is created
-        with _translated_errors(location, "write"):
-            writer.close()
+        try:
+            yield pa.PythonFile(_ObjectSink(writer, location), "w")
+            with _translated_errors(location, "write"):
+                writer.close()
+        except BaseException as error:
+            with contextlib.suppress(Exception):  # the parts that were sent would be kept, and paid for, until somebody looks for them
+                writer.__exit__(type(error), error, None)
+            raise
 
     def write(self, location: str, data: bytes, overwrite: bool = False, *, durable: bool = True, synced: bool = True) -> None:
         if overwrite:
             library, store, key = self._client_and_key(location)
             with _translated_errors(location, "write"):
                 library.put(store, key, data)
-        elif not self.publish(location, data):
+        elif not self._create(location, data):
             raise FileAlreadyExistsError(f"File {location} already exists.", file=location)
 
     def publish(self, location: str, data: bytes) -> bool:
+        """Create an object unless there is one. Raises Unsupported where the store does not honour that condition."""
+        self._check_conditional_writes(location)
+        return self._create(location, data)
+
+    def _check_conditional_writes(self, location: str) -> None:
+        def create(probe: str) -> bool:
+            library, store, key = self._client_and_key(probe, _PROBE_RETRIES)
+            try:
+                library.put(store, key, b"probe", mode="create", use_multipart=False)
+                return True
+            except library.exceptions.AlreadyExistsError:
+                return False
+
+        with _translated_errors(location, "write beside"):
+            check_conditional_writes((self.scheme, self._split(location)[0], self.properties), location, create, self.delete)
+
+    def _create(self, location: str, data: bytes) -> bool:
         library, store, key = self._client_and_key(location)
         try:
             library.put(store, key, data, mode="create", use_multipart=False)
@@ -136,6 +166,20 @@ class ObjectStorage:
             library.delete(store, key)
 
     def delete_many(self, locations: Iterable[str]) -> Failures:
+        """Delete objects by lists of a thousand, one list after the other; the order within a list is the store's."""
+        failed: Failures = []
+        for _, bucket in itertools.groupby(locations, lambda location: location.split("/")[:3]):
+            while together := list(itertools.islice(bucket, self.deleted_at_once)):
+                failed += self._delete_together(together)
+        return failed
+
+    def _delete_together(self, locations: Sequence[str]) -> Failures:
+        """Delete objects of one bucket. Where the store refuses a list, or one object of it, each is deleted alone, which tells which."""
+        if len(locations) > 1:
+            with contextlib.suppress(Exception):
+                library, store, _ = self._client_and_key(locations[0])
+                library.delete(store, [self._split(location)[1] for location in locations])
+                return []
         failed: Failures = []
         for location in locations:
             try:
@@ -225,21 +269,25 @@ def _obstore(scheme: str) -> Any:
 
 
 @functools.lru_cache(maxsize=64)
-def _client(scheme: str, bucket: str, properties: tuple[tuple[str, str], ...], vended: CredentialsSource | None = None) -> Any:
+def _client(
+    scheme: str, bucket: str, properties: tuple[tuple[str, str], ...], vended: CredentialsSource | None = None,
+    most_retries: int | None = None,
+) -> Any:  # fmt: skip
     chosen, stores = options(scheme, dict(merged(properties, vended))), _obstore(scheme).store
+    shared = {"client_options": chosen.client, "retry_config": None if most_retries is None else {"max_retries": most_retries}}
     try:
         match scheme:
             case "s3":
                 if vended is None:
-                    return stores.S3Store(bucket, config=chosen.config, client_options=chosen.client)
+                    return stores.S3Store(bucket, config=chosen.config, **shared)
                 own = {k: v for k, v in chosen.config.items() if k not in ("access_key_id", "secret_access_key", "session_token")}
                 provider = functools.partial(_s3_credential, properties, vended)
-                return stores.S3Store(bucket, config=own, client_options=chosen.client, credential_provider=provider)
+                return stores.S3Store(bucket, config=own, credential_provider=provider, **shared)
             case "gs":
-                return stores.GCSStore(bucket, config=chosen.config, client_options=chosen.client)
+                return stores.GCSStore(bucket, config=chosen.config, **shared)
             case _:
                 account = {"account_name": name} if (name := _account(bucket)) else {}
-                return stores.AzureStore(bucket.partition("@")[0], config=account | chosen.config, client_options=chosen.client)
+                return stores.AzureStore(bucket.partition("@")[0], config=account | chosen.config, **shared)
     except Exception:  # its text may show the options, which hold secrets
         raise InvalidInput(f"The catalog's options for {scheme} are not valid for bucket {bucket}.") from None
 

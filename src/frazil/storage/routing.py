@@ -22,6 +22,8 @@ from frazil.storage.objects import OBJECT_SCHEMES, ObjectStorage
 from frazil.storage.signed import SignedStorage, Signer
 from frazil.storage.vended import CredentialsSource
 
+REMOTE_SCHEMES = OBJECT_SCHEMES | {"hdfs"}
+"""Schemes of stores that are waited for: more files are read at a time from them than there are cores."""
 _LOCAL = LocalStorage()
 
 
@@ -48,6 +50,9 @@ class RoutedStorage:
 
     def read(self, location: str) -> bytes:
         return self.of(location).read(location)
+
+    def read_start(self, location: str, size: int) -> bytes:
+        return self.of(location).read_start(location, size)
 
     def open_input(self, location: str) -> pa.NativeFile:
         return self.of(location).open_input(location)

@@ -10,15 +10,17 @@ from urllib.parse import urlsplit
 
 class CuttingProxy:
     """Pass calls on to a server. `lose(call, "answer")`: the next call of that name reaches the server, and its connection ends before the
-    answer comes; `lose(call, "call")`: it ends before the server has it. `lost` lists what was lost."""
+    answer comes; `lose(call, "call")`: it ends before the server has it. `lost` lists what was lost, `answered` counts the answers that went through."""
 
     def __init__(self, address: str):
         self._server = urlsplit(address)
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.uri = f"thrift://127.0.0.1:{self._listening.getsockname()[1]}"
         self.lost: list[tuple[str, str]] = []
+        self.answered = 0
         self._todo: list[tuple[str, str]] = []
         self._lock = threading.Lock()
+        self._clients: list[socket.socket] = []
         threading.Thread(target=self._serve, daemon=True).start()
 
     def lose(self, call: str, what: str) -> None:
@@ -28,10 +30,19 @@ class CuttingProxy:
     def close(self) -> None:
         self._listening.close()
 
+    def die(self) -> None:
+        """Take no more connections, and cut those that are open."""
+        self._listening.shutdown(socket.SHUT_RDWR)
+        self.close()
+        for client in self._clients:
+            with contextlib.suppress(OSError):
+                client.shutdown(socket.SHUT_RDWR)
+
     def _serve(self) -> None:
         with contextlib.suppress(OSError):
             while True:
                 client, _ = self._listening.accept()
+                self._clients.append(client)
                 threading.Thread(target=self._pass_on, args=(client,), daemon=True).start()
 
     def _pass_on(self, client: socket.socket) -> None:
@@ -47,6 +58,7 @@ class CuttingProxy:
                     answer = server.recv(1 << 20)
                     if fault == "answer" or not answer:
                         return
+                    self.answered += 1
                     client.sendall(answer)
 
     def _fault_of(self, data: bytes) -> str | None:

@@ -111,6 +111,32 @@ def test_a_server_that_does_not_answer_is_passed_over(opened: Opened, db: str, a
     assert ids_of(catalog, f"{db}.t") == [1]
 
 
+def test_a_server_that_dies_in_use_is_left_for_the_next_one(opened: Opened, db: str, address: str) -> None:
+    first, second = CuttingProxy(address), CuttingProxy(address)
+    catalog: Any = opened(uri=f"{first.uri},{second.uri}")
+    table = catalog.create_table(f"{db}.t", "id bigint")
+    table.append([{"id": 1}])
+    assert catalog._backend.client._server == 0 and not second.answered
+    first.die()
+    table.append([{"id": 2}])
+    assert second.answered and catalog._backend.client._server == 1
+    asked = first.answered
+    table.append([{"id": 3}])
+    assert ids(catalog, db) == [1, 2, 3] and first.answered == asked, "the dead one is not tried again while the other answers"
+    second.close()
+
+
+def test_a_namespace_keeps_the_location_that_it_is_given(opened: Opened, db: str, tmp_path: Path) -> None:
+    catalog = opened()
+    catalog.create_namespace(f"{db}_placed", {"location": f"{tmp_path}/elsewhere", "owner": "me"})
+    properties = catalog.load_namespace_properties(f"{db}_placed")
+    assert properties["location"].removeprefix("file:") == f"{tmp_path}/elsewhere" and properties["owner"] == "me"
+    table = catalog.create_table(f"{db}_placed.t", "id bigint")
+    table.append([{"id": 1}])
+    assert table.location().removeprefix("file:") == f"{tmp_path}/elsewhere/t"
+    assert catalog.load_table(f"{db}_placed.t").count() == 1
+
+
 def test_servers_that_are_all_gone_are_named() -> None:
     with pytest.raises(StorageError, match=r"No Hive Metastore answers: 127.0.0.1:1 \(.*127.0.0.1:2 \(") as told:
         frazil.load_catalog("h", type="hive", uri="thrift://127.0.0.1:1,thrift://127.0.0.1:2").list_namespaces()

@@ -12,7 +12,7 @@ import pytest
 from frazil.catalog import Committed, Conflict, Unknown, load_backend
 from frazil.catalog.rest import RestCatalog
 from frazil.errors import CorruptData, FrazilError, InvalidInput, NamespaceNotEmptyError, NoSuchTableError, StorageError, Unsupported
-from tests.catalog.conftest import TABLE, set_to, swap
+from tests.catalog.conftest import TABLE, committed, set_to, swap
 from tests.catalog.rest.conftest import Server, error, table_json
 
 TABLE_ROUTE = "/v1/namespaces/db/tables/t"
@@ -163,6 +163,21 @@ def test_a_token_is_exchanged_before_it_expires(server: Server) -> None:
     other._routes = backend.routes
     other.load(TABLE)
     assert server.asked[-1].headers["Authorization"] == "Bearer exchanged" and b"token-exchange" in server.asked[-2].body
+
+
+def test_a_tables_own_token_that_is_refused_is_had_again_by_loading_the_table(server: Server) -> None:
+    server.on(f"GET {TABLE_ROUTE}", (200, table_json(config={"token": "one"})), (200, table_json(config={"token": "two"})))
+    server.on(f"POST {TABLE_ROUTE}", lambda a: (200, table_json()) if a.headers["Authorization"] == "Bearer two" else error(419, "AuthenticationTimeoutException"))
+    backend = server.catalog(token="catalogs")
+    table = committed(swap(backend, backend.load(TABLE), set_to(a="1")))
+    sent = [(a.method, a.headers["Authorization"]) for a in server.asked[2:]]
+    assert sent == [("POST", "Bearer one"), ("GET", "Bearer catalogs"), ("POST", "Bearer two")]
+    committed(swap(backend, table, set_to(a="2")))
+    assert [a.method for a in server.asked[5:]] == ["POST"], "the new token is kept"
+    server.on(f"POST {TABLE_ROUTE}", error(401, "NotAuthorizedException"))
+    with pytest.raises(FrazilError, match="NotAuthorized"):
+        swap(backend, table, set_to(a="3"))
+    assert [a.method for a in server.asked[6:]] == ["POST", "GET"], "the server has no other token"
 
 
 def test_basic_and_own_headers_are_sent(server: Server) -> None:

@@ -156,7 +156,7 @@ def test_an_address_that_has_expired_is_asked_for_again(server: Server) -> None:
     for _ in range(2):
         assert signer("GET", "http://127.0.0.1:1/w/x", "us-east-1", {}, None).headers == {"Authorization": "A"}
     assert server.routes().count("POST /sign/2") == 1, "what the server lets be kept is used again"
-    assert signing._ENDPOINTS[signer] == f"{server.uri}/sign/2"
+    assert signing._ENDPOINTS[signer] == (f"{server.uri}/sign/2", None)
 
 
 def test_a_token_that_the_server_gives_for_a_table_goes_with_what_is_signed_for_it(server: Server) -> None:

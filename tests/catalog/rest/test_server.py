@@ -14,7 +14,9 @@ from frazil.commit.actions import Append
 from tests.builders.data_files import data_file
 from tests.catalog.conftest import emptied, made, open_backend
 
-ROUNDS = {"rest": 10, "nessie": 4}
+SOAK = bool(os.environ.get("FRAZIL_SOAK"))
+ROUNDS = {"rest": 25, "nessie": 25} if SOAK else {"rest": 10, "nessie": 4}
+pytestmark = [pytest.mark.soak] if SOAK else []
 SERVERS = [k for k, v in (("rest", "FRAZIL_TEST_REST"), ("nessie", "FRAZIL_TEST_NESSIE")) if os.environ.get(v)]
 
 

@@ -86,10 +86,24 @@ def test_a_token_travels_beside_the_signature(server: Server) -> None:
     checked(server, server.asked[-1], "eu-west-1", "execute-api")
 
 
-def test_a_server_cannot_ask_for_signatures(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("token", [None, "tok"])
+def test_newer_releases_of_java_name_signing_as_a_type_of_authentication(server: Server, token: str | None) -> None:
+    server.on("GET /v1/config", (200, {"defaults": {"rest.auth.type": "none"}, "overrides": {"rest.auth.type": "oauth2"}}))
+    server.on(f"GET {ROUTE}", (200, table_json()))
+    own = {k: v for k, v in OWN.items() if k != "rest.sigv4-enabled"}
+    server.catalog(**own, **{"rest.auth.type": "sigv4"}, **({"token": token} if token else {})).load(TABLE)
+    checked(server, server.asked[-1], "eu-west-1", "execute-api")
+    assert server.asked[-1].headers.get("Original-Authorization") == (f"Bearer {token}" if token else None)
+    basic = {"rest.auth.sigv4.delegate-auth-type": "basic", "rest.auth.basic.username": "u", "rest.auth.basic.password": "p"}
+    server.catalog(**own, **{"rest.auth.type": "sigv4"}, **basic).load(TABLE)
+    assert server.asked[-1].headers["Original-Authorization"] == "Basic dTpw"
+
+
+@pytest.mark.parametrize("asked_for", [{"rest.sigv4-enabled": "true"}, {"rest.auth.type": "sigv4"}, {"auth.type": "sigv4"}])
+def test_a_server_cannot_ask_for_signatures(server: Server, asked_for: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("AWS_ACCESS_KEY_ID", "mine"), ("AWS_SECRET_ACCESS_KEY", SECRET), ("AWS_REGION", "x")):
         monkeypatch.setenv(name, value)
-    server.on("GET /v1/config", (200, {"defaults": {}, "overrides": {"rest.sigv4-enabled": "true"}}))
+    server.on("GET /v1/config", (200, {"defaults": {}, "overrides": asked_for}))
     server.on(f"GET {ROUTE}", (200, table_json()))
     server.catalog().load(TABLE)
     assert not any("Authorization" in a.headers for a in server.asked)

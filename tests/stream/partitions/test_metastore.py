@@ -12,7 +12,16 @@ import pytest
 
 import frazil
 from frazil.catalog.hive import calls
-from frazil.catalog.hive.structs import EnvironmentContext, FieldSchema, HivePartition, HiveTable, SerDeInfo, StorageDescriptor
+from frazil.catalog.hive.structs import (
+    EnvironmentContext,
+    FieldSchema,
+    HivePartition,
+    HiveTable,
+    SerDeInfo,
+    SkewedInfo,
+    SortColumn,
+    StorageDescriptor,
+)
 from frazil.errors import InvalidInput, NoSuchTableError, StorageError, Unsupported
 from tests.stream.partitions.support import KIND
 from tests.stream.partitions.test_directories import FileStream, rows
@@ -64,6 +73,9 @@ def test_complete_partitions_are_added_and_updated_when_they_are_committed_again
         assert place.parent == tmp_path / "events" and list(place.glob("*.parquet"))
         assert partition.sd.inputFormat == "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat"
     first = found["a"]
+    assert first.sd is not None
+    first.sd.bucketCols, first.sd.numBuckets, first.sd.sortCols = ["id"], 4, [SortColumn("id", 0)]
+    first.sd.skewedInfo = SkewedInfo(["id"], [["7"]], {("7",): f"{first.sd.location}/id=7"})
     hive.client.ask(
         calls.ALTER_PARTITION,
         hive.db,
@@ -73,7 +85,9 @@ def test_complete_partitions_are_added_and_updated_when_they_are_committed_again
     assert stream.batch(1, rows([4], "a")) == ()
     again = hive.partition("a")
     assert (again.parameters or {})["kept"] == "1" and int((again.parameters or {})["transient_lastDdlTime"]) > 1
-    assert stream.times("a") == 2 and again.sd is not None and first.sd is not None and again.sd.location == first.sd.location
+    assert stream.times("a") == 2 and again.sd is not None and again.sd.location == first.sd.location
+    kept = again.sd.bucketCols, again.sd.numBuckets, again.sd.sortCols, again.sd.skewedInfo
+    assert kept == (["id"], 4, [SortColumn("id", 0)], first.sd.skewedInfo), "what others have set of how it is stored stays"
 
 
 def test_a_metastore_that_is_away_leaves_the_partition_pending_until_it_is_back(hive: HiveFolder, tmp_path: Path) -> None:

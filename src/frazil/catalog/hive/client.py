@@ -16,11 +16,11 @@ from frazil.catalog.base import Unclear
 from frazil.catalog.hive import calls
 from frazil.catalog.hive.calls import MetastoreCall
 from frazil.catalog.hive.settings import HiveSettings
-from frazil.errors import NotInstalledError, StorageError, Unsupported
+from frazil.catalog.hive.transport import AnswerLimits, opened_socket, protocol_over, thrift_library
+from frazil.errors import StorageError, Unsupported
 from frazil.spec.properties import HIVE_LOCK_ENABLED
 
 logger = logging.getLogger("frazil.catalog")
-_LONGEST_TEXT, _LONGEST_LIST = 1 << 26, 10_000_000
 _ROUNDS, _PAUSE = 2, 0.5  # how often all servers are tried for a connection, and seconds between
 _CALL, _EXCEPTION, _UNKNOWN_METHOD = 1, 3, 1  # codes of the Thrift protocol
 _SHOWN = 2000
@@ -48,17 +48,13 @@ class Connection:
     """Hold one connection to one server. Raises _Broken."""
 
     def __init__(self, server: int, address: tuple[str, int], settings: HiveSettings):
-        socket, transport, protocol, _ = _thrift()
         self.server, self.address = server, f"{address[0]}:{address[1]}"
-        self._socket = socket.TSocket(*address, socket_keepalive=True)
-        self._socket.setTimeout(settings.connect_timeout * 1000)
+        self._limits = AnswerLimits()
         try:
-            self._socket.open()
+            self._socket = opened_socket(address, self._limits, settings.connect_timeout, settings.read_timeout)
         except Exception as error:
             raise _Broken(error, sent=False) from error
-        self._socket.setTimeout(settings.read_timeout * 1000)
-        buffered = transport.TBufferedTransport(self._socket)
-        self._protocol = protocol.TBinaryProtocol(buffered, string_length_limit=_LONGEST_TEXT, container_length_limit=_LONGEST_LIST)
+        self._protocol = protocol_over(thrift_library().transports.TBufferedTransport(self._socket))
 
     def is_alive(self) -> bool:
         """Tell whether the server has not closed the connection since its last use."""
@@ -77,11 +73,12 @@ class Connection:
             protocol.writeStruct(arguments, call.argument_spec)
             protocol.writeMessageEnd()
             sent = True
+            self._limits.begin()
             protocol.trans.flush()
             _, kind, _ = protocol.readMessageBegin()
             refusal, result = None, SimpleNamespace()
             if kind == _EXCEPTION:
-                refusal = _thrift()[3].TApplicationException()
+                refusal = thrift_library().thrift.TApplicationException()
                 refusal.read(protocol)
             else:
                 protocol.readStruct(result, call.result_spec)
@@ -115,7 +112,7 @@ class HiveClient:
     """Call the servers of one metastore. The server that answered last is asked first. Safe for threads and across a fork."""
 
     def __init__(self, settings: HiveSettings):
-        _thrift()
+        thrift_library()
         self.settings = settings
         self._idle: list[Connection] = []
         self._lock, self._owner, self._server = threading.Lock(), os.getpid(), 0
@@ -200,14 +197,3 @@ class HiveClient:
         with self._lock:
             if self._server == connection.server:
                 self._server = (connection.server + 1) % len(self.settings.addresses)
-
-
-def _thrift() -> tuple[Any, Any, Any, Any]:
-    try:
-        from thrift import Thrift
-        from thrift.protocol import TBinaryProtocol
-        from thrift.transport import TSocket, TTransport
-    except ImportError as error:
-        raise NotInstalledError("Hive catalogs need thrift.", hint='pip install "frazil[hive]"') from error
-    logging.getLogger("thrift.transport.TSocket").setLevel(logging.CRITICAL)  # what it logs is raised, too
-    return TSocket, TTransport, TBinaryProtocol, Thrift

@@ -22,6 +22,7 @@ class ThriftType:
 
 BOOL, I32, I64, TEXT = ThriftType(2), ThriftType(8), ThriftType(10), ThriftType(11, "UTF8")
 TEXTS_BY_TEXT = ThriftType(13, (TEXT.code, TEXT.inner, TEXT.code, TEXT.inner, False))
+TEXT_BY_TEXTS = ThriftType(13, (15, (TEXT.code, TEXT.inner, True), TEXT.code, TEXT.inner, False))  # keys are read as tuples
 
 
 def list_of(item: ThriftType) -> ThriftType:
@@ -78,6 +79,29 @@ class SerDeInfo(ThriftStruct):
     name: str | None = numbered(1, TEXT)
     serializationLib: str | None = numbered(2, TEXT)
     parameters: dict[str, str] | None = numbered(3, TEXTS_BY_TEXT)
+    description: str | None = numbered(4, TEXT)
+    serializerClass: str | None = numbered(5, TEXT)
+    deserializerClass: str | None = numbered(6, TEXT)
+    serdeType: int | None = numbered(7, I32)
+
+
+@struct
+@dataclass
+class SortColumn(ThriftStruct):
+    """Hold a column by which Hive sorts a bucket (struct Order). `order`: 1 ascending, 0 descending."""
+
+    col: str | None = numbered(1, TEXT)
+    order: int | None = numbered(2, I32)
+
+
+@struct
+@dataclass
+class SkewedInfo(ThriftStruct):
+    """Hold the values that Hive keeps in folders of their own, and these folders, by the values."""
+
+    skewedColNames: list[str] | None = numbered(1, list_of(TEXT))
+    skewedColValues: list[list[str]] | None = numbered(2, list_of(list_of(TEXT)))
+    skewedColValueLocationMaps: dict[tuple[str, ...], str] | None = numbered(3, TEXT_BY_TEXTS)
 
 
 @struct
@@ -92,6 +116,9 @@ class StorageDescriptor(ThriftStruct):
     serdeInfo: SerDeInfo | None = numbered(7, struct_of(SerDeInfo))
     bucketCols: list[str] | None = numbered(8, list_of(TEXT))
     parameters: dict[str, str] | None = numbered(10, TEXTS_BY_TEXT)
+    sortCols: list[SortColumn] | None = numbered(9, list_of(struct_of(SortColumn)))
+    skewedInfo: SkewedInfo | None = numbered(11, struct_of(SkewedInfo))
+    storedAsSubDirectories: bool | None = numbered(12, BOOL)
 
 
 @struct

@@ -90,6 +90,7 @@ class RestCatalog(RestViews):
         self._routes: Routes | None = None
         self._kept: OrderedDict[Identifier, tuple[str, LoadedTable]] = OrderedDict()
         self._staged: dict[Identifier, LoadedTable] = {}
+        self._newer_tokens: OrderedDict[str, str] = OrderedDict()  # by the token that a table was loaded with
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({shown(self.name, self.properties)})"
@@ -234,12 +235,14 @@ class RestCatalog(RestViews):
         path = f"{self.routes.table(identifier)}/sign" if self.routes.lists("POST namespaces/{}/tables/{}/sign") else None
         return signing_endpoint(config, self.properties, self.client.settings.uri, path)
 
-    def newest_signing_endpoint(self, identifier: Identifier) -> str | None:
-        """Load a table again to learn where requests for its files are signed now."""
+    def newest_signing_endpoint(self, identifier: Identifier) -> tuple[str, str | None] | None:
+        """Load a table again to learn where requests for its files are signed now, and by which token of its own."""
         answer = self.client.request("GET", self.routes.table(identifier), query={"snapshots": "refs"})
         if answer.error is not None:
             return None
-        return self._signing_endpoint(identifier, decoded(answer, _LoadTableResult, "table").config or {})
+        config = decoded(answer, _LoadTableResult, "table").config or {}
+        endpoint = self._signing_endpoint(identifier, config)
+        return None if endpoint is None else (endpoint, self.token_of(config))
 
     def credentials(self, identifier: Identifier, location: str, plan_id: str | None = None) -> Credentials:
         """Ask for new credentials for a table's files, or for those of a plan."""
@@ -309,9 +312,8 @@ class RestCatalog(RestViews):
         self, identifier: Identifier, base: LoadedTable | None, updates: Sequence[Update], requirements: Sequence[Requirement]
     ) -> Outcome:
         body = _change(identifier, updates, requirements)
-        path = self.routes.table(identifier)
         try:
-            answer = self.client.request("POST", path, body=body, bearer=self._own_token(base))
+            answer = self.ask_for_table("POST", self.routes.table(identifier), identifier, base.config if base else {}, body=body)
         except Unclear as error:
             return Unknown(error)
         if answer.error is not None:
@@ -344,14 +346,35 @@ class RestCatalog(RestViews):
         except FrazilError as error:
             return Unknown(error)  # applied, as the status says, but what came of it must be loaded
 
-    def _own_token(self, base: LoadedTable | None) -> str | None:
-        """Return the token that the server has given for this table alone."""
-        return None if base is None else self.token_of(base.config)
-
     def token_of(self, config: Mapping[str, str]) -> str | None:
-        """Return the token that the server has given with a table, if it is one for that table alone."""
+        """Return the token that the server has given with a table, or since then in its place, if it is one for that table alone."""
         token = config.get("token")
-        return token if token != self.properties.get("token") else None
+        if token == self.properties.get("token"):
+            return None
+        return self._newer_tokens.get(token or "", token)
+
+    def ask_for_table(
+        self, method: str, path: str, identifier: Identifier, config: Mapping[str, str], *, body: Any = None, repeatable: bool = False
+    ) -> Answer:
+        """Call the server by the token that it has given for a table alone, if any. Where it is refused (401, 419), the table is loaded
+        again for a new one, by which the call is made once more."""
+        token = self.token_of(config)
+        answer = self.client.request(method, path, body=body, bearer=token, repeatable=repeatable)
+        if token is None or answer.status not in (401, 419) or (newer := self.renewed_token(identifier, config, token)) is None:
+            return answer
+        return self.client.request(method, path, body=body, bearer=newer, repeatable=repeatable)
+
+    def renewed_token(self, identifier: Identifier, config: Mapping[str, str], refused: str) -> str | None:
+        """Load a table again for a new token in place of one that was refused; None where there is no other."""
+        answer = self.client.request("GET", self.routes.table(identifier), query={"snapshots": "refs"})
+        found = None if answer.error is not None else (decoded(answer, _Loaded, "table").config or {}).get("token")
+        if found is None or found in (refused, self.properties.get("token")):
+            return None
+        with self._lock:
+            self._newer_tokens[config["token"]] = found
+            while len(self._newer_tokens) > _KEPT:
+                self._newer_tokens.popitem(last=False)
+        return found
 
     def _refused(self, answer: Answer, identifier: Identifier, base: LoadedTable | None) -> Conflict | Unknown:
         """Decide what an answer to a commit that reports an error means for it, as Java does."""
@@ -449,8 +472,8 @@ def client_of(name: str, properties: tuple[tuple[str, str], ...]) -> Client:
     return backend.client
 
 
-def newest_signing_endpoint(name: str, properties: tuple[tuple[str, str], ...], identifier: Identifier) -> str | None:
-    """Ask a catalog's server where it signs requests for a table now."""
+def newest_signing_endpoint(name: str, properties: tuple[tuple[str, str], ...], identifier: Identifier) -> tuple[str, str | None] | None:
+    """Ask a catalog's server where it signs requests for a table now, and by which token of the table's own."""
     return _opened(name, properties).newest_signing_endpoint(identifier)
 
 

@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from frazil.catalog.base import LoadedTable
+from frazil.catalog.base import Identifier, LoadedTable
 from frazil.catalog.names import full_name
 from frazil.catalog.planning import PlanHints
 from frazil.catalog.rest.errors import ServerError, raised, scrubbed
@@ -55,7 +55,9 @@ class PlanningCatalog(Protocol):
     @property
     def routes(self) -> Routes: ...
 
-    def token_of(self, config: Mapping[str, str]) -> str | None: ...
+    def ask_for_table(
+        self, method: str, path: str, identifier: Identifier, config: Mapping[str, str], *, body: Any = None, repeatable: bool = False
+    ) -> Answer: ...
 
     def storage_of_plan(self, table: LoadedTable, credentials: Sequence[StorageCredential], plan_id: str | None) -> Storage: ...
 
@@ -206,8 +208,8 @@ class _Asked:
     def _ask(self, method: str, path: str, body: Any = None) -> Answer:
         with self._lock:
             self.requests += 1
-        bearer = self.catalog.token_of(self.table.config)
-        answer = self.catalog.client.request(method, f"{self.path}/{path}", body=body, bearer=bearer, repeatable=True)
+        table = self.table
+        answer = self.catalog.ask_for_table(method, f"{self.path}/{path}", table.identifier, table.config, body=body, repeatable=True)
         if answer.error is None:
             return answer
         what, plan = f"Table {self.name}", _named(self.plan_id)

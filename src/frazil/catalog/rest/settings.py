@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from frazil.catalog.base import flag, option
-from frazil.catalog.rest.sigv4 import SIGV4_PROPERTIES, Signing, signing_of
+from frazil.catalog.rest.sigv4 import AUTH_TYPES, SIGV4_PROPERTIES, Signing, is_sigv4, signing_of
 from frazil.errors import InvalidInput, Unsupported
 from frazil.storage import redact_text
 
@@ -113,6 +113,9 @@ def told_settings(own: Mapping[str, str], merged: Mapping[str, str]) -> Settings
         return key in own or (known and not _is_own(key))
 
     chosen = {k: v for k, v in merged.items() if counts(k)}
+    for key in AUTH_TYPES:  # whether requests are signed is one's own, too
+        if is_sigv4(own.get(key)) or is_sigv4(chosen.get(key)):
+            chosen = {k: v for k, v in {**chosen, key: own.get(key)}.items() if v is not None}
     try:
         return settings({**chosen, **{k: v for k, v in own.items() if _is_own(k)}})
     except (InvalidInput, Unsupported) as error:
@@ -172,11 +175,14 @@ def _number(properties: Mapping[str, str], key: str, default: int, least: int = 
 
 
 def _auth(properties: Mapping[str, str], uri: str) -> AuthSettings:
-    given = option(properties, "auth.type", "rest.auth.type")
+    given = option(properties, *AUTH_TYPES)
+    if is_sigv4(given):  # the token travels beside the signature, if there is one
+        given = option(properties, *(f"{kind.removesuffix('type')}sigv4.delegate-auth-type" for kind in AUTH_TYPES))
+        given = None if given is not None and given.strip().lower() == "oauth2" else given
     implied = "oauth2" if properties.get("token") or properties.get("credential") else "none"
     kind = implied if given is None else _AUTH_TYPES.get(given.strip().lower(), "")
     if not kind:
-        raise Unsupported(f"Catalog property auth.type is {given!r}.", hint=f"Served are {', '.join(_AUTH_TYPES)}.")
+        raise Unsupported(f"Catalog property auth.type is {given!r}.", hint=f"Served are {', '.join((*_AUTH_TYPES, 'sigv4'))}.")
     if kind == "basic":
         user = option(properties, "auth.basic.username", "rest.auth.basic.username")
         password = option(properties, "auth.basic.password", "rest.auth.basic.password")

@@ -19,7 +19,7 @@ from frazil.errors import InvalidInput
 from frazil.storage.signed import SignedAccessError, SignedRequest
 
 _KEPT_S, _KEPT = 30.0, 1000  # as long as Java's client uses a signature again, where the server allows that
-_ENDPOINTS: dict[TableSigner, str] = {}
+_ENDPOINTS: dict[TableSigner, tuple[str, str | None]] = {}
 _SIGNED: OrderedDict[tuple[TableSigner, str, str, str], tuple[float, SignedRequest]] = OrderedDict()
 _LOCK = threading.Lock()
 
@@ -34,14 +34,14 @@ class TableSigner:
     """Ask for signatures of requests for the files of one table. It travels to workers with the storage; each asks the server for itself.
 
     `first`: the address at which the server signed when the table was loaded. Servers may let it expire: then the table is loaded again.
-    `opened`: functions of this package, by reference: one returns the client of the catalog, one the newest address.
+    `opened`: functions of this package, by reference: one returns the client of the catalog, one the newest address and token.
     """
 
     catalog: str
     properties: tuple[tuple[str, str], ...] = field(repr=False)
     identifier: Identifier
     opened: Callable[[str, tuple[tuple[str, str], ...]], Client] = field(repr=False)
-    renewed: Callable[[str, tuple[tuple[str, str], ...], Identifier], str | None] = field(repr=False)
+    renewed: Callable[[str, tuple[tuple[str, str], ...], Identifier], tuple[str, str | None] | None] = field(repr=False)
     first: str = field(repr=False, compare=False)
     token: str | None = field(default=None, repr=False, compare=False)
     """Given by the server for this table alone; None: the catalog's counts."""
@@ -50,7 +50,7 @@ class TableSigner:
         cache_key, now = (self, method, url, str(sorted(headers.items()))), time.monotonic()
         with _LOCK:
             cached = _SIGNED.get(cache_key)
-            endpoint = _ENDPOINTS.setdefault(self, self.first)
+            endpoint, token = _ENDPOINTS.setdefault(self, (self.first, self.token))
         if cached is not None and now - cached[0] < _KEPT_S:
             return cached[1]
         sent = {k: [v] for k, v in headers.items()}
@@ -58,12 +58,12 @@ class TableSigner:
         if body is not None:
             to_sign["body"] = body
         client = self.opened(self.catalog, self.properties)
-        answer = client.request("POST", endpoint, body=to_sign, bearer=self.token, repeatable=True)
-        if answer.status in (400, 401, 403, 404) and (newer := self.renewed(self.catalog, self.properties, self.identifier)):
+        answer = client.request("POST", endpoint, body=to_sign, bearer=token, repeatable=True)
+        if answer.status in (400, 401, 403, 404, 419) and (newer := self.renewed(self.catalog, self.properties, self.identifier)):
             with _LOCK:
                 _ENDPOINTS[self] = newer
-            if newer != endpoint:
-                answer = client.request("POST", newer, body=to_sign, bearer=self.token, repeatable=True)
+            if newer != (endpoint, token):
+                answer = client.request("POST", newer[0], body=to_sign, bearer=newer[1], repeatable=True)
         if answer.error is not None:
             name = f"{self.catalog}.{full_name(self.identifier)}"
             text = f"The catalog's server does not sign {method} {url.partition('?')[0]} for table {name}"

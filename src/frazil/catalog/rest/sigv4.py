@@ -16,7 +16,9 @@ from frazil.errors import InvalidInput
 
 SIGV4_PROPERTIES = (
     "rest.sigv4-enabled", "rest.signing-region", "rest.signing-name", "rest.access-key-id", "rest.secret-access-key", "rest.session-token",
+    "auth.sigv4.delegate-auth-type", "rest.auth.sigv4.delegate-auth-type",
 )  # fmt: skip
+AUTH_TYPES = ("auth.type", "rest.auth.type")
 _ALGORITHM = "AWS4-HMAC-SHA256"
 _SIGNED = re.compile(r"host|content-type|x-.*|original-authorization")  # what proxies do not change
 _UNRESERVED = "-_.~"
@@ -37,10 +39,15 @@ class Signing:
         return tuple(s for s in (self.secret_access_key, self.session_token) if s)
 
 
+def is_sigv4(auth_type: str | None) -> bool:
+    """Tell whether a type of authentication is that of signed requests, as newer releases of Java name it."""
+    return auth_type is not None and auth_type.strip().lower() == "sigv4"
+
+
 def signing_of(properties: Mapping[str, str], environ: Mapping[str, str] | None = None) -> Signing | None:
-    """Read how requests are signed; None: they are not (`rest.sigv4-enabled` is false). What is not configured comes from the environment
-    (AWS_REGION, AWS_ACCESS_KEY_ID, …). Raises InvalidInput for what is missing there, too."""
-    if not flag(properties, "rest.sigv4-enabled", default=False):
+    """Read how requests are signed; None: they are not (neither `rest.sigv4-enabled` is true nor `rest.auth.type` sigv4). What is not
+    configured comes from the environment (AWS_REGION, AWS_ACCESS_KEY_ID, …). Raises InvalidInput for what is missing there, too."""
+    if not flag(properties, "rest.sigv4-enabled", default=False) and not is_sigv4(option(properties, *AUTH_TYPES)):
         return None
     env = os.environ if environ is None else environ
     region = option(properties, "rest.signing-region", "client.region") or env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION")

@@ -63,7 +63,7 @@ def move_tables(source: CatalogBackend, target: CatalogBackend, tables: Sequence
     for backend, role in ((source, "from"), (target, "to")):
         if isinstance(backend, PathCatalog):
             text = f"Tables cannot be moved {role} path catalog {backend.name!r}: there a table is its directory."
-            raise Unsupported(text, hint="Use catalogs of type sql, memory or rest.")
+            raise Unsupported(text, hint="Use catalogs of type sql, rest or hive.")
     if source is target:
         raise InvalidInput(f"The tables are in catalog {source.name!r} already.", hint="rename_table renames a table within a catalog.")
     found, problems = _checked(source, target, tables, dry_run)

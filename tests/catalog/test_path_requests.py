@@ -1,0 +1,46 @@
+"""What a commit to a path table asks of an object store: no listing, however long the table's history is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import frazil
+from frazil.catalog import Committed, path_files
+from tests.catalog.conftest import TABLE, changed, committed, new_metadata
+from tests.storage.fake_s3 import FakeS3, fake_s3
+
+
+@pytest.fixture
+def s3() -> Iterator[FakeS3]:
+    with fake_s3() as fake:
+        yield fake
+
+
+def test_a_warm_append_takes_nine_requests_and_no_listing(s3: FakeS3) -> None:
+    catalog = frazil.load_catalog("p", type="path", warehouse="s3://b/w", **s3.properties)
+    table = catalog.create_table("db.t", "id bigint")
+    table.append([{"id": 0}])
+    s3.asked.clear()
+    table.append([{"id": 1}])
+    asked = [(method, path.rpartition("/")[2].rpartition(".")[2]) for method, path, _ in s3.asked]
+    read = [("GET", "avro"), ("GET", "json"), ("GET", "text"), ("HEAD", "json")]  # the list of manifests, the base twice, and the hint
+    assert sorted(asked) == sorted([("PUT", "parquet"), ("PUT", "avro"), ("PUT", "avro"), ("PUT", "json"), ("PUT", "text"), *read])
+    assert not any("list-type" in query for _, _, query in s3.asked)
+    assert sorted(catalog.load_table("db.t").scan().to_arrow()["id"].to_pylist()) == [0, 1]
+
+
+def test_a_hint_that_names_a_newer_version_has_the_versions_listed(s3: FakeS3, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A paused writer whose slot became free publishes there, and finds out that the table is further on."""
+    backend = frazil.load_catalog("p", type="path", warehouse="s3://b/w", **s3.properties)._backend
+    table = base = committed(backend.create(TABLE, new_metadata("")))
+    limits = {"write.metadata.previous-versions-max": "1", "write.metadata.delete-after-commit.enabled": "true"}
+    for i in range(5):
+        table = committed(backend.swap(table, changed(table, i=str(i), **limits)))
+    monkeypatch.setattr(path_files, "_stale", lambda *_: None)
+    s3.objects[base.metadata_location.removeprefix("s3:/")] = b"{}"  # as if the oldest had been removed after the one that followed it
+    s3.asked.clear()
+    assert not isinstance(backend.swap(base, changed(base, lost="1")), Committed)
+    assert any("list-type" in query for _, _, query in s3.asked)
+    assert backend.load(TABLE).metadata == table.metadata

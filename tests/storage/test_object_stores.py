@@ -1,0 +1,102 @@
+"""Object stores that are not quite S3's equals, uploads that break, and deletes by lists: what is sent, and what is left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import frazil
+from frazil.errors import StorageError, Unsupported
+from frazil.storage import Storage, storage_for
+from frazil.storage.objects import ObjectStorage
+from tests.storage.fake_s3 import FakeS3, fake_s3
+
+ROOT = "s3://b/db/t"
+
+
+@pytest.fixture
+def s3() -> Iterator[FakeS3]:
+    with fake_s3() as fake:
+        yield fake
+
+
+def storage_of(s3: FakeS3) -> Storage:
+    return storage_for(ROOT, s3.properties)
+
+
+@pytest.mark.parametrize(("conditions", "reason"), [("ignored", "ignores conditional writes"), ("refused", "does not implement conditional")])
+def test_path_tables_are_refused_where_conditional_writes_are_not_honoured(s3: FakeS3, conditions: str, reason: str) -> None:
+    s3.conditions = conditions
+    with pytest.raises(Unsupported, match=reason) as told:
+        storage_of(s3).publish(f"{ROOT}/metadata/v1.metadata.json", b"{}")
+    assert "s3://b" in told.value.message and "type sql" in str(told.value.hint)
+    catalog = frazil.load_catalog("p", type="path", warehouse="s3://b/w", **s3.properties)
+    with pytest.raises(Unsupported, match=reason):
+        catalog.create_table("db.t", "id bigint")
+    assert s3.objects == {}, "neither a version nor what it was tried with is left"
+
+
+def test_a_bucket_is_tried_once_and_then_taken_at_its_word(s3: FakeS3) -> None:
+    storage = storage_of(s3)
+    with ThreadPoolExecutor(8) as pool:
+        won = list(pool.map(lambda i: storage.publish(f"{ROOT}/metadata/v1", str(i).encode()), range(8)))
+    assert sum(won) == 1 and list(s3.objects) == ["/b/db/t/metadata/v1"]
+    assert sum("conditional-write" in path and method == "PUT" for method, path, _ in s3.asked) == 2
+    s3.asked.clear()
+    assert storage.publish(f"{ROOT}/metadata/v2", b"2")
+    assert s3.requests() == ["PUT"]
+
+
+def test_a_fault_while_a_bucket_is_tried_passes_or_is_told_and_proves_nothing(s3: FakeS3) -> None:
+    storage, faults = storage_of(s3), [503]
+    s3.disturb = lambda method, path, _: faults.pop() if faults and "conditional-write" in path else None
+    assert storage.publish(f"{ROOT}/metadata/v1", b"1") and not faults, "it was tried again"
+    with fake_s3(disturb=lambda method, path, _: 403 if method == "PUT" and "conditional-write" in path else None) as closed:
+        for _ in range(2):
+            with pytest.raises(StorageError) as told:
+                storage_of(closed).publish(f"{ROOT}/metadata/v1", b"1")
+            assert not isinstance(told.value, Unsupported) and closed.objects == {}
+        assert sum(r == "PUT" for r in closed.requests()) == 2
+
+
+@pytest.mark.parametrize("fault", ["of the writer", "of the last request"])
+def test_a_broken_upload_leaves_no_parts_in_the_store(s3: FakeS3, fault: str) -> None:
+    kind: type[Exception] = RuntimeError if fault == "of the writer" else StorageError
+    if kind is StorageError:
+        s3.disturb = lambda method, path, query: 400 if method == "POST" and query.startswith("uploadId") else None
+    with pytest.raises(kind):
+        with storage_of(s3).open_output(f"{ROOT}/data/a.parquet") as sink:
+            sink.write(bytes(18 << 20))
+            if kind is RuntimeError:
+                raise kind
+    assert "POST uploads" in s3.requests(), "the upload had begun"
+    assert s3.uploads == {} and s3.objects == {}
+
+
+def test_files_are_deleted_by_lists_of_a_thousand_in_order(s3: FakeS3) -> None:
+    s3.objects.update({f"/b/db/t/f{i:04d}": b"x" for i in range(2500)}, **{"/c/x": b"x"})
+    files = [f"{ROOT}/f{i:04d}" for i in range(2500)]
+    assert storage_of(s3).delete_many(iter([*files, f"{ROOT}/missing", "s3://c/x"])) == []
+    assert s3.objects == {} and len(s3.asked) == 4, "three lists of the one bucket, and one of the other"
+
+
+def test_a_list_that_the_store_refuses_is_deleted_one_by_one(s3: FakeS3) -> None:
+    s3.objects.update({f"/b/db/t/f{i}": b"x" for i in range(3)})
+    refused = [400]
+    s3.disturb = lambda method, path, query: refused.pop() if refused and query == "delete" else None
+    assert storage_of(s3).delete_many([f"{ROOT}/f{i}" for i in range(3)]) == []
+    assert s3.objects == {} and not refused
+    s3.disturb = lambda *_: 403
+    failed = storage_of(s3).delete_many([f"{ROOT}/f1", f"{ROOT}/f2"])
+    assert [location for location, _ in failed] == [f"{ROOT}/f1", f"{ROOT}/f2"]
+
+
+def test_the_start_of_a_file_comes_in_one_request(s3: FakeS3) -> None:
+    storage = storage_of(s3)
+    storage.write(f"{ROOT}/long", b"0123456789", overwrite=True)
+    s3.asked.clear()
+    assert storage.read_start(f"{ROOT}/long", 4) == b"0123" and storage.read_start(f"{ROOT}/long", 99) == b"0123456789"
+    assert s3.requests() == ["GET", "GET"]
+    assert isinstance(storage.of(ROOT), ObjectStorage)  # type: ignore[attr-defined]
