@@ -1,4 +1,4 @@
-"""Back ends for the contract: path, SQLite, memory, one that keeps metadata itself as a server does, PostgreSQL or MariaDB where FRAZIL_TEST_POSTGRES / _MARIADB hold a URL, Java's REST server where FRAZIL_TEST_REST does, Project Nessie's where FRAZIL_TEST_NESSIE does, and Hive Metastores where FRAZIL_TEST_HMS2 and FRAZIL_TEST_HMS4 do."""
+"""Back ends for the contract: path, SQLite, memory, one that keeps metadata itself as a server does, PostgreSQL or MariaDB where FRAZIL_TEST_POSTGRES / _MARIADB hold a URL, Java's REST server where FRAZIL_TEST_REST does, Project Nessie's where FRAZIL_TEST_NESSIE does, and Hive Metastores where FRAZIL_TEST_HMS2, _HMS31 and _HMS4 do."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.builders.behind_proxies import rest_server_over_s3, there
 from tests.storage.conftest import azurite_place, hdfs_place, s3_place
 
 REMOTE = {"postgres": "FRAZIL_TEST_POSTGRES", "mariadb": "FRAZIL_TEST_MARIADB"}
-HIVE = {"hive2": "FRAZIL_TEST_HMS2", "hive4": "FRAZIL_TEST_HMS4"}
+HIVE = {"hive2": "FRAZIL_TEST_HMS2", "hive3": "FRAZIL_TEST_HMS31", "hive4": "FRAZIL_TEST_HMS4"}
 SERVED = ("rest", "nessie")
 KINDS = [
     "path",
@@ -60,8 +60,9 @@ NAMESPACE, TABLE = ("db",), ("db", "t")
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        kind = getattr(item, "callspec", None) and item.callspec.params.get("mixed")  # type: ignore[attr-defined]
-        if kind in MIXED and (item.originalname, kind) not in SHORT:  # type: ignore[attr-defined]
+        given = item.callspec.params if hasattr(item, "callspec") else {}
+        kind = given.get("mixed")
+        if (kind in MIXED and (item.originalname, kind) not in SHORT) or "hive3" in given.values():  # type: ignore[attr-defined]
             item.add_marker("soak")
 
 
@@ -112,7 +113,7 @@ def open_backend(kind: str, folder: Path, name: str | None = None, **more: Any) 
             return load_backend(name, type="hive", uri=os.environ[HIVE["hive2"]], warehouse=more.pop("warehouse", place), **properties, **more)
         case "hive2-hdfs":
             return load_backend(name, type="hive", uri=os.environ[HIVE["hive2"]], warehouse=more.pop("warehouse", hdfs_place()), **more)
-        case "hive2" | "hive4":
+        case "hive2" | "hive3" | "hive4":
             return load_backend(name, type="hive", uri=os.environ[HIVE[kind]], warehouse=f"{folder}/warehouse", **more)
         case _:
             return load_backend(name, type="sql", uri=os.environ[REMOTE[kind]], warehouse=f"{folder}/warehouse", **more)
@@ -169,7 +170,7 @@ def emptied(backend: CatalogBackend, namespace: tuple[str, ...]) -> None:
         for view in backend.list_views(namespace):
             backend.drop_view(view)
     place = backend.load_namespace_properties(namespace)["location"]
-    storage = storage_for(place, backend.properties)
+    storage = storage_for(place, {**backend.properties, **(s3_place()[1] if place.startswith("s3") else {})})  # another test's, maybe
     if storage.is_directory(place):
         storage.delete_tree(place)
     backend.drop_namespace(namespace)

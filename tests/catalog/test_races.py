@@ -40,7 +40,7 @@ def settings_for(kind: str, folder: Path) -> dict[str, str]:
             return {"type": "path", "warehouse": place, **properties}
         case "hdfs":
             return {"type": "path", "warehouse": hdfs_place()}
-        case "hive2" | "hive4":
+        case "hive2" | "hive3" | "hive4":
             return {"type": "hive", "uri": os.environ[HIVE[kind]], "warehouse": f"{folder}/w"}
         case _:
             return {"type": "sql", "uri": os.environ[REMOTE[kind]], "warehouse": f"{folder}/w"}
