@@ -6,6 +6,8 @@ set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 wanted=${1:?usage: with.sh SERVICE[,SERVICE] COMMAND...}
 shift
+[[ -z ${FRAZIL_SOAK:-} || ,$wanted, != *,hms4,* ]] || wanted+=,hms31  # the long forms ask a metastore 3.1 as well
+case ,$wanted, in *,postgres,*) ;; *,hms4,* | *,hms31,*) wanted=postgres,$wanted ;; esac # they keep their tables there
 dir=$(mktemp -d /tmp/frazil-services.XXXXXX) && chmod 755 "$dir"
 names=${wanted//,/ } without=()
 
@@ -16,16 +18,30 @@ finish() {
 trap finish EXIT
 trap 'exit 130' INT TERM
 
-# over_s3: waits for the S3 server of this run, in whose bucket Nessie's warehouse lies
+# address NAME: waits for a server of this run, and prints its address
+address() {
+    until [ -e "$dir/$1/endpoint" ] || [ -e "$dir/$1.status" ]; do sleep 0.1; done
+    cat "$dir/$1/endpoint" 2>/dev/null
+}
+# over_s3: Nessie's warehouse lies in a bucket of the S3 server
 over_s3() {
-    until [ -e "$dir/s3/endpoint" ] || [ -e "$dir/s3.status" ]; do sleep 0.1; done
-    S3_ENDPOINT=$(cat "$dir/s3/endpoint" 2>/dev/null); export S3_ENDPOINT
+    S3_ENDPOINT=$(address s3); export S3_ENDPOINT
     export WAREHOUSE=s3://frazil-test/nessie AWS_ACCESS_KEY_ID=testuser AWS_SECRET_ACCESS_KEY=testtest
+}
+# over_postgres NAME: a metastore that keeps its tables in PostgreSQL: over Derby it cannot compare parameters
+over_postgres() {
+    local url; url=$(address postgres)
+    [ -n "$url" ] || { echo "it wants PostgreSQL" >"$dir/$1.err"; echo 77 >"$dir/$1.status"; exit; }
+    url=${url#*@}; export HMS_PG=${url%/*}/$1
+}
+# beside_s3: in the long forms the metastore 2.3 has tables in the S3 server, too
+beside_s3() {
+    [ -z "${FRAZIL_SOAK:-}" ] || case $names in *s3*) HMS_S3=$(address s3); export HMS_S3 ;; esac
 }
 began=$SECONDS
 echo "starting $names (the first time they are fetched)" >&2
 for name in $names; do
-    { [ "$name" != nessie ] || over_s3; "$here/$name.sh" start "$dir/$name" 2>&1 >/dev/null | tee "$dir/$name.err" >&2; echo "${PIPESTATUS[0]}" >"$dir/$name.status"; } &
+    { case $name in nessie) over_s3 ;; hms4 | hms31) over_postgres "$name" ;; hms2) beside_s3 ;; esac; "$here/$name.sh" start "$dir/$name" 2>&1 >/dev/null | tee "$dir/$name.err" >&2; echo "${PIPESTATUS[0]}" >"$dir/$name.status"; } &
 done
 wait
 for name in $names; do
@@ -43,6 +59,7 @@ for name in $names; do
     iceberg_rest) export FRAZIL_TEST_REST=$endpoint ;;
     nessie) export FRAZIL_TEST_NESSIE=$endpoint ;;
     hms2) export FRAZIL_TEST_HMS2=$endpoint ;;
+    hms31) export FRAZIL_TEST_HMS31=$endpoint ;;
     hms4) export FRAZIL_TEST_HMS4=$endpoint ;;
     esac
 done

@@ -23,10 +23,10 @@ from frazil.errors import InvalidInput, NoSuchFileError, NotInstalledError, Stor
 from frazil.scan.delete_ranges import normalised
 from frazil.storage import PublishUnclear, hdfs_options, hdfs_settings_of, is_inside, normalise, storage_for
 from frazil.storage.hdfs_options import hdfs_settings
+from tests.fault_proxy import FaultProxy
 from tests.forked import started
 from tests.peers.checks import JavaCheck
 from tests.storage.conftest import hdfs_place
-from tests.storage.name_node_proxy import NameNodeProxy
 
 CLUSTER = os.environ.get("FRAZIL_TEST_HDFS", "")
 needs_cluster = pytest.mark.skipif(not CLUSTER, reason="needs FRAZIL_TEST_HDFS")
@@ -39,8 +39,8 @@ QUICK = {"hadoop.dfs.client.failover.max.attempts": "2", "hadoop.dfs.client.fail
 
 
 @pytest.fixture
-def proxy() -> Iterator[NameNodeProxy]:
-    made = NameNodeProxy(CLUSTER)
+def proxy() -> Iterator[FaultProxy]:
+    made = FaultProxy(CLUSTER)
     yield made
     made.close()
 
@@ -238,62 +238,62 @@ def test_parts_of_one_file_are_read_by_threads_at_once() -> None:
 
 @needs_cluster
 @pytest.mark.parametrize("request_name", ["create", "addBlock", "complete", "rename2", "getFileInfo", "getBlockLocations"])
-def test_a_lost_answer_is_made_good(proxy: NameNodeProxy, request_name: str) -> None:
+def test_a_lost_answer_is_made_good(proxy: FaultProxy, request_name: str) -> None:
     root = f"{proxy.uri}/{uuid.uuid4().hex}"
     storage = storage_for(root)
     storage.write(f"{root}/before", b"0")
-    proxy.lose(request_name)
+    proxy.once(request_name, "answer")
     assert storage.publish(f"{root}/v1", b"mine")
     assert storage.exists(f"{root}/v1") and storage.read(f"{root}/v1") == b"mine"
     storage.write(f"{root}/hint", b"1", overwrite=True)
-    assert proxy.lost == [request_name]
+    assert proxy.fired == [(request_name, "answer")]
     assert storage.names(root) == ["before", "hint", "v1"], "nothing temporary is left"
 
 
 @needs_cluster
-def test_what_a_lost_request_left_is_removed_though_the_answer_to_that_is_lost_too(proxy: NameNodeProxy) -> None:
+def test_what_a_lost_request_left_is_removed_though_the_answer_to_that_is_lost_too(proxy: FaultProxy) -> None:
     root = f"{proxy.uri}/{uuid.uuid4().hex}"
     storage = storage_for(root)
     storage.write(f"{root}/before", b"0")
-    proxy.lose("create")
-    proxy.lose("delete")
+    proxy.once("create", "answer")
+    proxy.once("delete", "answer")
     assert storage.publish(f"{root}/v1", b"mine")
-    assert proxy.lost == ["create", "delete"] and storage.names(root) == ["before", "v1"]
+    assert proxy.fired == [("create", "answer"), ("delete", "answer")] and storage.names(root) == ["before", "v1"]
 
 
 @needs_cluster
-def test_a_lost_answer_to_a_replacement_is_made_good(proxy: NameNodeProxy) -> None:
+def test_a_lost_answer_to_a_replacement_is_made_good(proxy: FaultProxy) -> None:
     root = f"{proxy.uri}/{uuid.uuid4().hex}"
     storage = storage_for(root)
     storage.write(f"{root}/hint", b"1")
-    proxy.lose("rename2")
+    proxy.once("rename2", "answer")
     storage.write(f"{root}/hint", b"2", overwrite=True)
-    assert proxy.lost == ["rename2"] and storage.read(f"{root}/hint") == b"2" and storage.names(root) == ["hint"]
+    assert proxy.fired == [("rename2", "answer")] and storage.read(f"{root}/hint") == b"2" and storage.names(root) == ["hint"]
 
 
 @needs_cluster
-def test_a_name_that_is_taken_is_lost_even_when_the_answer_gets_lost(proxy: NameNodeProxy) -> None:
+def test_a_name_that_is_taken_is_lost_even_when_the_answer_gets_lost(proxy: FaultProxy) -> None:
     root = f"{proxy.uri}/{uuid.uuid4().hex}"
     storage = storage_for(root)
     storage.write(f"{root}/v1", b"theirs")
-    proxy.lose("rename2")
+    proxy.once("rename2", "answer")
     assert not storage.publish(f"{root}/v1", b"mine")
-    assert proxy.lost == ["rename2"] and storage.read(f"{root}/v1") == b"theirs" and storage.names(root) == ["v1"]
+    assert proxy.fired == [("rename2", "answer")] and storage.read(f"{root}/v1") == b"theirs" and storage.names(root) == ["v1"]
 
 
 @needs_cluster
-def test_an_outcome_that_cannot_be_known_is_told_and_keeps_the_file(proxy: NameNodeProxy, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_outcome_that_cannot_be_known_is_told_and_keeps_the_file(proxy: FaultProxy, caplog: pytest.LogCaptureFixture) -> None:
     path = f"/{uuid.uuid4().hex}/v1"
     storage = storage_for(proxy.uri, QUICK)
     storage.make_directory(f"{proxy.uri}{path.rpartition('/')[0]}")
-    proxy.lose("rename2", then_down=True)
+    proxy.once("rename2", "answer", then_down=True)
     with caplog.at_level(logging.WARNING), pytest.raises(PublishUnclear):
         storage.publish(f"{proxy.uri}{path}", b"mine")
-    assert proxy.lost == ["rename2"] and storage_for(CLUSTER).read(f"{CLUSTER}{path}") == b"mine"
+    assert proxy.fired == [("rename2", "answer")] and storage_for(CLUSTER).read(f"{CLUSTER}{path}") == b"mine"
 
 
 @needs_cluster
-def test_a_commit_whose_outcome_is_unknown_keeps_its_files(proxy: NameNodeProxy) -> None:
+def test_a_commit_whose_outcome_is_unknown_keeps_its_files(proxy: FaultProxy) -> None:
     warehouse = f"/{uuid.uuid4().hex}"
     catalog = frazil.load_catalog("unknown", type="path", warehouse=f"{proxy.uri}{warehouse}", **QUICK)
     catalog.create_namespace("db")
@@ -303,14 +303,14 @@ def test_a_commit_whose_outcome_is_unknown_keeps_its_files(proxy: NameNodeProxy)
     def lose_the_second_rename() -> None:  # the manifest and its list are renamed first
         while len([n for n in storage_for(CLUSTER).names(f"{CLUSTER}{warehouse}/db/t/metadata") if n.startswith("snap-")]) < 2:
             time.sleep(0.001)
-        proxy.lose("rename2", then_down=True)
+        proxy.once("rename2", "answer", then_down=True)
 
     watching = threading.Thread(target=lose_the_second_rename)
     watching.start()
     with pytest.raises(Exception) as told:
         table.append(pa.table({"id": pa.array([2], pa.int64())}))
     watching.join()
-    assert proxy.lost == ["rename2"], told.value
+    assert proxy.fired == [("rename2", "answer")], told.value
     names = storage_for(CLUSTER).names(f"{CLUSTER}{warehouse}/db/t/metadata")
     assert "v3.metadata.json" in names and len([n for n in names if n.startswith("snap-")]) == 2
     assert len([n for n in names if n.endswith("-m0.avro")]) == 2 == len(storage_for(CLUSTER).names(f"{CLUSTER}{warehouse}/db/t/data"))

@@ -1,4 +1,4 @@
-"""Hive catalogs of one test, over the metastores that FRAZIL_TEST_HMS2 and FRAZIL_TEST_HMS4 name."""
+"""Hive catalogs of one test, over the metastores that FRAZIL_TEST_HMS2, _HMS31 and _HMS4 name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ METASTORES = [kind for kind, variable in HIVE.items() if os.environ.get(variable
 
 @pytest.fixture(params=METASTORES)
 def metastore(request: pytest.FixtureRequest) -> str:
-    """`hive2` or `hive4`."""
+    """`hive2`, `hive3` (in the long form) or `hive4`."""
     return str(request.param)
 
 

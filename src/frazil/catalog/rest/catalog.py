@@ -367,14 +367,14 @@ class RestCatalog(RestViews):
     def renewed_token(self, identifier: Identifier, config: Mapping[str, str], refused: str) -> str | None:
         """Load a table again for a new token in place of one that was refused; None where there is no other."""
         answer = self.client.request("GET", self.routes.table(identifier), query={"snapshots": "refs"})
-        found = None if answer.error is not None else (decoded(answer, _Loaded, "table").config or {}).get("token")
-        if found is None or found in (refused, self.properties.get("token")):
+        newer: str | None = None if answer.error is not None else (decoded(answer, _LoadTableResult, "table").config or {}).get("token")
+        if newer is None or newer in (refused, self.properties.get("token")):
             return None
         with self._lock:
-            self._newer_tokens[config["token"]] = found
+            self._newer_tokens[config["token"]] = newer
             while len(self._newer_tokens) > _KEPT:
                 self._newer_tokens.popitem(last=False)
-        return found
+        return newer
 
     def _refused(self, answer: Answer, identifier: Identifier, base: LoadedTable | None) -> Conflict | Unknown:
         """Decide what an answer to a commit that reports an error means for it, as Java does."""

@@ -25,7 +25,7 @@ from frazil.ops.stage import InputFrame
 from frazil.rows.source import MergeSource, SourceFiles, forget, open_source
 from frazil.spark.dml.staging import folder_of, remove, shared
 from frazil.spark.host.interruptible import interruptible
-from frazil.spark.host.jvm import estimated_bytes
+from frazil.spark.host.jvm_plans import estimated_bytes
 from frazil.spark.host.settings import is_case_sensitive
 from frazil.spark.host.workers import check_workers, guarded, parallelism
 from frazil.spark.tasks.stragglers import attempts_on, settle
