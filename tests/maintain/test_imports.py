@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,6 +14,7 @@ from frazil.catalog import Catalog
 from frazil.errors import InvalidInput, TableAlreadyExistsError, Unsupported, ValidationException
 from frazil.maintain.imports.source import directory_source, folder_values
 from frazil.storage import storage_for
+from tests.builders.examples import SOAK
 
 ROWS = 60
 
@@ -163,6 +165,25 @@ def test_files_that_vanish_are_skipped_only_where_asked(home: Catalog, folder: P
 
 def test_folder_values_are_unescaped() -> None:
     assert folder_values("/x/p=a%2Fb/q=__HIVE_DEFAULT_PARTITION__/a=b=c/f.parquet") == {"p": "a/b", "q": None, "a": "b=c"}
+
+
+@pytest.mark.java
+def test_java_and_pyiceberg_read_what_was_taken_over_and_java_goes_on(
+    home: Catalog, folder: Path, tmp_path: Path, java_check: Any, pyiceberg_check: Any
+) -> None:
+    """Java goes on with each table in the long form, since one is enough to see that it can."""
+    added = home.create_table("db.added", "id bigint, s string, day date, k string, n int", partition_by=["day", "k", "n"])
+    added.maintenance.add_files(str(folder))
+    home.snapshot(str(folder), "db.snap")
+    home.register_table("db.again", metadata_file=added.refresh().metadata_location)
+    home.load_table("db.again").append(pa.table({"id": [1000], "s": ["x"], "day": [dt.date(2026, 2, 1)], "k": ["k"], "n": pa.array([1], pa.int32())}))
+    home.migrate(str(folder), "db.moved")
+    places = {name: home.load_table(f"db.{name}").metadata_location for name in ("moved", "snap", "added", "again")}
+    found = java_check(list(places.values()), write=SOAK, light=not SOAK)
+    for name, place in places.items():
+        for told in (found[place], pyiceberg_check([place])[place]):
+            assert told["ok"] and told["rows"] == ROWS + (name == "again"), (name, told)
+    assert len({found[place]["sum"] for name, place in places.items() if name != "again"}) == 1
 
 
 SPARK_COLUMNS = "id bigint, s string, d decimal(9,2), at timestamp, arr array<struct<x:int>>, day date, k string"
