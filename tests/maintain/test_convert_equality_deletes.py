@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from frazil.arrow.read.read_context import ReadOptions
 from frazil.errors import InvalidInput
 from frazil.table.table import Table
 from frazil.testing import FlakyRunner
+from tests.builders.examples import SOAK
 from tests.builders.files_on_disk import data_files_below, leftovers
 from tests.golden import names
 from tests.maintain.deletes import append, by_bounded_keys, by_keys, by_position, delete_files, filled, ids, made, rows, sum_of
@@ -240,5 +242,39 @@ def test_java_and_pyiceberg_read_what_is_left(version: int, tmp_path: Path, java
     t.append(pa.table({"id": [3], "p": ["a"], "n": pa.array([1], pa.int32())}))
     convert(t)
     want = sum_of(t)
-    for found in (java_check([t.location()])[t.location()], pyiceberg_check([t.location()])[t.location()]):
+    for found in (java_check([t.location()], write=SOAK)[t.location()], pyiceberg_check([t.location()])[t.location()]):
         assert found["ok"] and {"rows": found["rows"], "sum": found["sum"]} == want, found
+
+
+JAVA = """
+import json
+told = {}
+for name in sys.argv[3:]:
+    ids = lambda: sorted(r[0] for r in spark.sql(f"select id from j.db.{name}").collect())
+    steps = [ids()]
+    for call in (
+        "rewrite_position_delete_files(table => 'db.{}', options => map('rewrite-all', 'true'))",
+        "rewrite_data_files(table => 'db.{}', options => map('delete-file-threshold', '1', 'remove-dangling-deletes', 'true'))",
+    ):
+        [counts] = spark.sql("call j.system." + call.format(name)).collect()
+        steps.append([counts.asDict(), ids()])
+    told[name] = steps
+print(json.dumps(told))
+"""
+
+
+@pytest.mark.java
+def test_both_rewrites_of_java_run_after_the_conversion(tmp_path: Path, java_check: Any) -> None:
+    tables = {}
+    for version in (2, 3):
+        t = filled(made(tmp_path, version, ("p",), name=f"t{version}"), 2)
+        by_position(t, [1, 5])
+        by_keys(t, range(0, 80, 3), partition=("a",))
+        assert convert(t).converted_equality_delete_files_count == 1
+        tables[t.name()[-1]] = t, ids(t)
+    told = json.loads(java_check.run(JAVA, tmp_path / "wh", *tables).strip().splitlines()[-1])
+    for name, (t, wanted) in tables.items():
+        before, (packed, after), (compacted, last) = told[name]
+        assert before == after == last == wanted == ids(t), name
+        assert packed["rewritten_delete_files_count"] > 0 or t.format_version == 3
+        assert compacted["rewritten_data_files_count"] > 2 and delete_files(t) == {}

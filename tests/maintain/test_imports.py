@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,6 +17,7 @@ from frazil.maintain.imports import new_tables
 from frazil.maintain.imports.source import Source, directory_source, folder_values
 from frazil.ops.creation import Creation
 from frazil.storage import storage_for
+from tests.builders.examples import SOAK
 
 ROWS = 60
 
@@ -225,6 +227,25 @@ def test_the_backup_of_a_migrated_table_stays_in_its_database(
 def test_a_backup_in_another_database_is_refused(folder: Path) -> None:
     with pytest.raises(InvalidInput, match="without a database"):
         migrated(folder, "db.t", "other.t")
+
+
+@pytest.mark.java
+def test_java_and_pyiceberg_read_what_was_taken_over_and_java_goes_on(
+    home: Catalog, folder: Path, tmp_path: Path, java_check: Any, pyiceberg_check: Any
+) -> None:
+    """Java goes on with each table in the long form, since one is enough to see that it can."""
+    added = home.create_table("db.added", "id bigint, s string, day date, k string, n int", partition_by=["day", "k", "n"])
+    added.maintenance.add_files(str(folder))
+    home.snapshot(str(folder), "db.snap")
+    home.register_table("db.again", metadata_file=added.refresh().metadata_location)
+    home.load_table("db.again").append(pa.table({"id": [1000], "s": ["x"], "day": [dt.date(2026, 2, 1)], "k": ["k"], "n": pa.array([1], pa.int32())}))
+    home.migrate(str(folder), "db.moved")
+    places = {name: home.load_table(f"db.{name}").metadata_location for name in ("moved", "snap", "added", "again")}
+    found = java_check(list(places.values()), write=SOAK, light=not SOAK)
+    for name, place in places.items():
+        for told in (found[place], pyiceberg_check([place])[place]):
+            assert told["ok"] and told["rows"] == ROWS + (name == "again"), (name, told)
+    assert len({found[place]["sum"] for name, place in places.items() if name != "again"}) == 1
 
 
 SPARK_COLUMNS = "id bigint, s string, d decimal(9,2), at timestamp, arr array<struct<x:int>>, day date, k string"

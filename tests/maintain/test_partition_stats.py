@@ -207,6 +207,39 @@ def test_java_reads_our_file_and_writes_the_same(tmp_path: Path, java_check: Any
         assert [(f.name, f.type, f.metadata[b"PARQUET:field_id"]) for f in theirs.schema if f.name != "partition"] == plain
 
 
+JAVA_GOES_ON = """
+import json
+out = {}
+for table in sys.argv[3:]:
+    for n in range(2):
+        spark.sql(f"INSERT INTO j.db.{table} SELECT id + 100, s FROM j.db.{table} LIMIT 4")
+    path = spark.sql(f"CALL j.system.compute_partition_stats(table => 'db.{table}')").collect()[0][0]
+    out[table] = path
+print(json.dumps(out))
+"""
+
+
+@pytest.mark.java
+def test_java_goes_on_from_our_file_and_we_from_javas(tmp_path: Path, java_check: Any) -> None:
+    """Each reads what the other has counted, and adds what came since."""
+    catalog, tables = catalog_of("path", tmp_path), {}
+    for version in (2, 3):
+        t = tables[f"t{version}"] = catalog.create_table(
+            f"db.t{version}", "id bigint, s string", partition_by=["s"], format_version=version
+        )  # fmt: skip
+        t.append(rows(0))
+        t.delete("id % 5 = 0", mode="merge-on-read")
+        t.maintenance.compute_partition_stats()
+    told = json.loads(java_check.run(JAVA_GOES_ON, tmp_path / "wh", *tables).strip().splitlines()[-1])
+    for name, t in tables.items():
+        assert live(registered(t)) == live(counted(t)) and len(t.metadata.partition_statistics) == 2
+        by_id = {s["snapshot-id"]: s["statistics-path"] for s in t.metadata.partition_statistics}
+        assert by_id[t.metadata.current_snapshot_id].endswith(told[name].removeprefix("file:"))
+        t.append(rows(500))
+        assert t.maintenance.compute_partition_stats().manifests_read == 1, "Java's file was not taken for a beginning"
+        assert live(registered(t)) == live(counted(t)) and len(live(counted(t))) == 4
+
+
 def test_a_progress_callback_counts_the_manifests_that_were_read(home: Catalog) -> None:
     t = home.create_table("db.t", "id bigint, s string", partition_by=["s"])
     t.append(rows(0))

@@ -23,6 +23,7 @@ from frazil.codec.theta_sketch import decode_sketch, hash_lengths
 from frazil.errors import InvalidInput, NoSuchSnapshotError
 from frazil.maintain.stats.value_hashes import hash_values
 from frazil.spec.types import DecimalType, DoubleType, IcebergType, LongType, StringType
+from frazil.table import Table
 from tests.builders.catalogs import catalog_of
 
 SCHEMA = (
@@ -215,3 +216,37 @@ def test_java_reads_the_sketches_and_finds_the_same_values(tmp_path: Path, java_
         if ndv[name] <= 4096:  # Java's sketches are exact as well, and of the same hashes: the union has no more
             assert told["theirs"] == [ndv[name], ndv[name]] and told["union"] == ndv[name], name
         assert told["union"] == pytest.approx(ndv[name], rel=0.06), name
+
+
+JAVA_GOES_ON = """
+import json
+spark.sql("INSERT INTO j.db.t VALUES (1000, 'new'), (1001, 'newer')")
+path = spark.sql("CALL j.system.compute_table_stats(table => 'db.t')").collect()[0][0]
+table = spark._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, "j.db.t")
+print(json.dumps([[f.snapshotId(), f.path()] for f in table.statisticsFiles()] + [path]))
+"""
+
+
+@pytest.mark.java
+def test_java_keeps_our_statistics_beside_its_own_and_we_keep_javas(tmp_path: Path, java_check: Any) -> None:
+    t = catalog_of("path", tmp_path).create_table("db.t", "id bigint, s string")
+    t.append(pa.table({"id": range(100), "s": [f"v{n % 10}" for n in range(100)]}))
+    ours = t.maintenance.compute_table_stats()
+    *files, path = json.loads(java_check.run(JAVA_GOES_ON, tmp_path / "wh").strip().splitlines()[-1])
+    ids = [s.snapshot_id for s in t.refresh().snapshots()]
+    assert sorted(files) == sorted([[ids[0], ours.statistics_file], [ids[1], path]])
+    assert ndv_of(t) == [{"id": 100, "s": 10}, {"id": 102, "s": 12}]
+    assert "table_stats" not in t.maintenance.recommend().kinds, "Java's statistics are new"
+    t.append(pa.table({"id": [2000], "s": ["v1"]}))
+    assert t.maintenance.compute_table_stats().ndv == {"id": 103, "s": 12} and ndv_of(t.refresh())[:2] == [{"id": 100, "s": 10}, {"id": 102, "s": 12}]
+    assert t.maintenance.expire_snapshots(older_than="2099-01-01", retain_last=1).deleted_statistics_files_count == 2
+
+
+def ndv_of(t: Table) -> list[dict[str, int]]:
+    """The distinct values that the statistics of each snapshot name, oldest first."""
+    age = {s.snapshot_id: n for n, s in enumerate(t.snapshots())}
+    names = t.schema().find_column_name
+    return [
+        {str(names(b["fields"][0])): int(b["properties"]["ndv"]) for b in s["blob-metadata"]}
+        for s in sorted(t.metadata.statistics, key=lambda s: age[s["snapshot-id"]])
+    ]
