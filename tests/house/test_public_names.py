@@ -13,11 +13,36 @@ from pathlib import Path
 from typing import Any
 
 import frazil
+from frazil import errors, testing
+from frazil.commit.evolve.evolve_sort_order import UpdateSortOrder
+from frazil.commit.evolve.evolve_spec import UpdateSpec
+from frazil.maintain.advice.auto import AutoResult
+from frazil.maintain.advice.finding import Finding, Findings
+from frazil.maintain.compact.procedure import RewriteDataFilesResult
+from frazil.maintain.convert_equality import ConvertEqualityDeletesResult
+from frazil.maintain.delete_files import RewritePositionDeleteFilesResult
+from frazil.maintain.expire_snapshots import ExpireSnapshotsResult
+from frazil.maintain.imports.add_files import AddFilesResult
+from frazil.maintain.imports.move_tables import MoveTablesResult
+from frazil.maintain.imports.new_tables import MigrateTableResult, SnapshotTableResult
+from frazil.maintain.imports.register import RegisterTableResult
+from frazil.maintain.move_snapshots import AncestorsResult, FastForwardResult, MovedSnapshotResult, PickedSnapshotResult
+from frazil.maintain.relocate.table_path import RewriteTablePathResult
+from frazil.maintain.remove_orphan_files import OrphanFilesResult
+from frazil.maintain.rewrite_manifests import RewriteManifestsResult
+from frazil.maintain.stats.partition_stats import PartitionStatsResult
+from frazil.maintain.stats.table_stats import TableStatsResult
 from frazil.metrics import CommitReport, ScanReport
+from frazil.scan.explain.delete_report import ExplainedDelete, ExplainedDeletes
+from frazil.scan.explain.explanation import Explanation
 from frazil.storage import FileIO
+from frazil.stream.engine import StreamWriter
+from frazil.stream.sink.many_tables import SetAside, TablesResult
 from frazil.table.catalog import Catalog
-from frazil.table.catalog_transaction import CreateTableTransaction
+from frazil.table.catalog_transaction import CatalogTransaction, CreateTableTransaction, TransactionPart
 from frazil.table.changes import ChangesScan
+from frazil.table.evolve import ManageSnapshots, UpdateProperties, UpdateSchema, UpdateStatistics, Updating
+from frazil.table.handed.expire_chain import ExpireSnapshots
 from frazil.table.inspect import InspectTable
 from frazil.table.maintenance import MaintenanceTable
 from frazil.table.merge import MergeBuilder
@@ -33,6 +58,14 @@ LISTED = Path(__file__).with_name("public_names.txt")
 CLASSES: tuple[type[Any], ...] = (
     Table, StaticTable, Transaction, CreateTableTransaction, DataScan, IncrementalAppendScan, ChangesScan, Catalog, MergeBuilder,
     MetadataTable, View, InspectTable, MaintenanceTable, frazil.CommitResult, UpdateSnapshot, SnapshotFiles, FileIO, ScanReport, CommitReport,
+    CatalogTransaction, TransactionPart, Updating, UpdateSchema, UpdateSpec, UpdateSortOrder, UpdateProperties, UpdateStatistics,
+    ManageSnapshots, ExpireSnapshots, Explanation, ExplainedDelete, ExplainedDeletes, StreamWriter, TablesResult, SetAside,
+)  # fmt: skip
+RESULTS: tuple[type[Any], ...] = (  # of procedures
+    AddFilesResult, AncestorsResult, AutoResult, ConvertEqualityDeletesResult, ExpireSnapshotsResult, FastForwardResult, Finding, Findings,
+    MigrateTableResult, MoveTablesResult, MovedSnapshotResult, OrphanFilesResult, PartitionStatsResult, PickedSnapshotResult,
+    RegisterTableResult, RewriteDataFilesResult, RewriteManifestsResult, RewritePositionDeleteFilesResult, RewriteTablePathResult,
+    SnapshotTableResult, TableStatsResult,
 )  # fmt: skip
 
 PYICEBERG_MODULES = (  # and frazil.metrics
@@ -70,19 +103,45 @@ def of_module(module: str) -> Iterator[str]:
             yield f"{module}.{name}{arguments(value) if inspect.isfunction(value) else ''}"
 
 
+def of_testing() -> Iterator[str]:
+    """The tools for tests, which users make themselves."""
+    for name in testing.__all__:
+        yield f"frazil.testing.{name}{arguments(getattr(testing, name).__init__)}"
+        yield from members(getattr(testing, name))
+
+
+def of_errors() -> Iterator[str]:
+    """The errors, with the classes by which an `except` catches them, and what each of them tells."""
+    for name, value in sorted(vars(errors).items()):
+        if inspect.isclass(value) and issubclass(value, errors.FrazilError):
+            caught_as = [c.__name__ for c in value.__mro__[1:] if issubclass(c, Exception) and c not in (Exception,)]
+            yield f"frazil.errors.{name}({', '.join(caught_as)}) retryable={value.retryable}"
+    yield f"FrazilError.__init__{arguments(errors.FrazilError.__init__)}"
+    yield from (f"FrazilError.{name}" for name in sorted(vars(errors.FrazilError)) if not name.startswith("_"))
+    yield from (f"FrazilError.{name}" for name in sorted(vars(errors.FrazilError("text"))) if not name.startswith("_"))
+
+
 def public_names() -> list[str]:
     own = []
     for name in sorted(frazil.__all__):
         value = getattr(frazil, name)
         own.append(f"frazil.{name}{arguments(value) if inspect.isfunction(value) else ''}")
     by_path = [line for module in PYICEBERG_MODULES for line in of_module(module)]
-    return [*own, *by_path, *(line for cls in CLASSES for line in members(cls))]
+    return [*own, *by_path, *(line for cls in (*CLASSES, *RESULTS) for line in members(cls)), *of_testing(), *of_errors()]
 
 
 def test_public_names_and_their_arguments_are_those_that_were_promised() -> None:
     promised, found = LISTED.read_text().splitlines(), public_names()
     assert [line for line in promised if line not in found] == [], "gone, or changed"
     assert [line for line in found if line not in promised] == [], "new: add them to public_names.txt when they are meant"
+
+
+def test_every_result_that_a_procedure_returns_is_listed() -> None:
+    """A procedure's annotation names its result, so that a new procedure cannot be forgotten here."""
+    listed = {cls.__name__ for cls in (*RESULTS, *CLASSES)}
+    procedures = [m for n, m in vars(MaintenanceTable).items() if inspect.isfunction(m) and not n.startswith("_")]
+    returned = {part.strip() for m in procedures for part in inspect.signature(m).return_annotation.split("|")}
+    assert len(procedures) > 15 and returned - listed == set()
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 INSIDE = {  # rooms within a room, lower ones first; modules that stand in none of them may use all
     "arrow": ["footers", "values", "files", "write", "deletes", "read", "changelog"],
     "spark": ["host", "types", "tasks", "scan", "deletes", "read", "write", "dml", "streams", "door"],
-    "stream": ["hooks", "source", "partitions", "sink"],
+    "stream": ["hooks", "source", "partitions", "sink", "engine"],
 }
 FRONT = {"__init__", "expressions", "schema", "types", "partitioning", "transforms", "exceptions", "io", "metrics"}  # names users import, gathered
 MODULES = {".".join(p.relative_to(SRC).with_suffix("").parts).removesuffix(".__init__"): p for p in SRC.rglob("*.py")}

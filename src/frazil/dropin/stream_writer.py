@@ -7,9 +7,10 @@ from typing import Any
 from frazil.dropin.names import is_ours, led_to_ours
 from frazil.dropin.tables import create_empty, open_table, split_branch
 from frazil.errors import InvalidInput, NoSuchTableError, Unsupported
-from frazil.spark.door.engine import sink_table
+from frazil.spark.door.doors import sink_table
 from frazil.spark.host.jvm import is_classic
-from frazil.spark.streams.writer import SinkArguments, ends, start
+from frazil.spark.streams.writer import ends, start
+from frazil.stream.sink.arguments import SinkArguments
 from frazil.table.table import Table
 
 _OWN_SINKS = ("foreach", "foreachBatch")  # methods that give a stream a sink of the caller's

@@ -11,6 +11,7 @@ from frazil.catalog.configuration import store_properties
 from frazil.catalog.names import full_name, identifier_parts
 from frazil.dropin.names import catalog_of
 from frazil.errors import InvalidInput, NoSuchTableError, TableAlreadyExistsError, Unsupported
+from frazil.ops.table_definition import table_metadata
 from frazil.scan.snapshot_ref import selector_suffix
 from frazil.scan.suffixes import is_suffix
 from frazil.spark.door.session_catalogs import session_catalogs
@@ -19,7 +20,7 @@ from frazil.spark.host.jvm_plans import expression_sql, filter_condition
 from frazil.spark.types.spark_types import time_enabled, to_spark
 from frazil.storage import absolute
 from frazil.table.catalog import Catalog
-from frazil.table.create import table_metadata
+from frazil.table.create import schema_of
 from frazil.table.load import at_location, load_catalog, load_table, resolve
 from frazil.table.table import Table
 
@@ -146,7 +147,7 @@ def create_empty(name: str, schema: Any, options: Mapping[str, Any], spark: Any,
     of_catalog = catalog_options(options)
     if "/" in name:
         location = absolute(name)
-        metadata = table_metadata(location, schema, None, None, {}, partition_by=list(partition_by))
+        metadata = table_metadata(location, schema_of(schema), None, None, {}, partition_by=list(partition_by))
         create_at(location, metadata, store_properties(location, of_catalog, session_catalogs(spark)))
         return
     catalog, parts = _of_session(spark, name, of_catalog) or resolve(name, **of_catalog)
@@ -167,7 +168,7 @@ def _create_at(
     if replace:
         raise InvalidInput(f"Replacing a table by its location is not possible: {location}.", hint="Use a catalog, or mode('overwrite').")
     location = absolute(location)
-    metadata = table_metadata(location, frame, None, None, properties, partition_by=list(partition_by))
+    metadata = table_metadata(location, schema_of(frame), None, None, properties, partition_by=list(partition_by))
     of_store = store_properties(location, of_catalog, session_catalogs(frame.sparkSession))
     if not isinstance(create_at(location, metadata, of_store), Committed):
         raise TableAlreadyExistsError(f"Table already exists: {location}", hint="Use mode('append') to add rows to it.", table=location)

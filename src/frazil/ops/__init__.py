@@ -25,5 +25,7 @@ __all__ = [
     "session",
     "stage",
     "step",
+    "table_definition",
     "target",
+    "views",
 ]

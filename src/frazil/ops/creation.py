@@ -1,17 +1,47 @@
-"""Create or replace a table together with its first rows, as one commit (CREATE TABLE AS SELECT, CREATE OR REPLACE)."""
+"""Create a table, empty or together with its first rows as one commit (CREATE TABLE AS SELECT), or replace one (CREATE OR REPLACE)."""
 
 from __future__ import annotations
 
-from frazil.catalog import CatalogBackend, LoadedTable
+from collections.abc import Mapping
+from typing import Any
+
+from frazil.catalog import CatalogBackend, Conflict, LoadedTable, Unknown
 from frazil.catalog import Identifier as Parts
 from frazil.catalog.views import telling_views
 from frazil.commit.actions import ReplaceTable
 from frazil.commit.apply import apply_updates
-from frazil.commit.new_table import replacement
+from frazil.commit.new_table import creation_updates, replacement
+from frazil.commit.requirements import requirements_for
 from frazil.commit.transaction import CommitOutcome, commit, create
-from frazil.errors import CommitFailedException, TableAlreadyExistsError
+from frazil.errors import CommitFailedException, CommitStateUnknownException, TableAlreadyExistsError
 from frazil.ops.operation import TableOperation
 from frazil.spec.metadata import TableMetadata
+
+_DEFAULT, _OVERRIDE = "table-default.", "table-override."
+
+
+def with_catalog_properties(given: Mapping[str, Any] | None, of_catalog: Mapping[str, str]) -> dict[str, Any]:
+    """Return the properties of a new table: the catalog's `table-default.…`, then those given, then the catalog's `table-override.…`."""
+
+    def prefixed(prefix: str) -> dict[str, str]:
+        return {key.removeprefix(prefix): value for key, value in of_catalog.items() if key.startswith(prefix)}
+
+    return {**prefixed(_DEFAULT), **(given or {}), **prefixed(_OVERRIDE)}
+
+
+def create_empty(backend: CatalogBackend, parts: Parts, metadata: TableMetadata, name: str) -> LoadedTable:
+    """Create an empty table. Raises TableAlreadyExistsError, NoSuchNamespaceError, CommitStateUnknownException."""
+    updates = creation_updates(metadata)
+    with telling_views(backend, parts, name):
+        outcome = backend.create(parts, metadata, updates=updates, requirements=requirements_for(None, updates))
+        if isinstance(outcome, Conflict):
+            raise TableAlreadyExistsError(f"Table already exists: {name}", table=name)
+    if isinstance(outcome, Unknown):
+        raise CommitStateUnknownException(
+            f"It is not known whether table {name} was created: {outcome.cause}",
+            hint="Look with table_exists before trying again; nothing was deleted.",
+        ) from outcome.cause
+    return outcome.table
 
 
 class Creation(TableOperation):

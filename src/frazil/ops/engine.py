@@ -6,7 +6,7 @@ not depend on Spark. Frames and conditions pass through as users gave them; only
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
@@ -18,7 +18,7 @@ from frazil.arrow.write.write_options import WriteOptions
 from frazil.expr.nodes import Predicate
 from frazil.ops.reading import RowsReading
 from frazil.ops.reading_changelog import ChangelogReading
-from frazil.ops.session import SessionSettings, WriteAuditPublish
+from frazil.ops.session import Session, SessionSettings, WriteAuditPublish
 from frazil.rows.change import ChangeContext, Changed
 from frazil.rows.clauses import Merge
 from frazil.rows.source import MergeSource
@@ -161,3 +161,29 @@ class Engine(Protocol):
         checked: bool = False,
     ) -> RowChanges:
         """Join the table with the source by SQL and apply the clauses. `checked`: `check_merge` has accepted the MERGE already."""
+
+
+@dataclass(frozen=True)
+class ViewQuery:
+    """Hold the query of an Iceberg view in Spark's SQL. `schema`: the columns of the view. `query_columns`: the names that the query's
+    columns had when the view was made; none: its columns count by position. `resolve`: returns the rows of a table that the query names,
+    or the full name of a table that Spark is to look up."""
+
+    name: str
+    sql: str
+    schema: Schema
+    query_columns: Sequence[str]
+    resolve: Callable[[tuple[str, ...]], Frame | tuple[str, ...]]
+
+
+class SparkSessions(Protocol):
+    """Serve what a table or catalog asks of Spark beside the work of an `Engine`."""
+
+    def engine_on(self, session: Session) -> Engine:
+        """Return the engine on a session. Raises InvalidInput for a session that was stopped."""
+
+    def schema_of(self, frame_or_type: Frame) -> Schema:
+        """Return the schema of a DataFrame or StructType; this needs no running session."""
+
+    def view_rows(self, session: Session, query: ViewQuery) -> Frame:
+        """Return the rows of a view as a DataFrame. Raises Unsupported on Spark Connect, InvalidInput where Spark refuses the query."""

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import WAP_ENABLED
+
+
+class Session(Protocol):
+    """Stand for a SparkSession, classic or Connect, where PySpark is not imported: the session is handed to the engine that is on it."""
+
+    @property
+    def version(self) -> str: ...
+
+    def table(self, tableName: str) -> Any: ...
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,11 @@ def micros(value: dt.datetime) -> int:
     return (aware - EPOCH) // dt.timedelta(microseconds=1)
 
 
-def milliseconds(value: int | str | dt.datetime) -> int:
+Time = int | str | dt.datetime
+"""A point in time as callers give it: milliseconds since the epoch, text in ISO format, or a datetime."""
+
+
+def milliseconds(value: Time) -> int:
     """Convert a point in time to milliseconds, from milliseconds, a datetime or ISO text (UTC when it has no zone)."""
     match value:
         case bool():

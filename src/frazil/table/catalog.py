@@ -4,20 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
-from frazil.catalog import CatalogBackend, Committed, Conflict
+from frazil.catalog import CatalogBackend, PropertiesUpdateSummary
 from frazil.catalog import Identifier as Parts
 from frazil.catalog.names import full_name, identifier_parts
-from frazil.catalog.views import telling_views
-from frazil.commit.new_table import creation_updates
-from frazil.commit.requirements import requirements_for
-from frazil.errors import (
-    CommitStateUnknownException,
-    InvalidInput,
-    NamespaceAlreadyExistsError,
-    TableAlreadyExistsError,
-)
+from frazil.errors import InvalidInput, NamespaceAlreadyExistsError, TableAlreadyExistsError
 from frazil.expr.quoted import back_quoted
 from frazil.maintain.imports.add_files import AddFilesResult
 from frazil.maintain.imports.move_tables import MoveTablesResult, every_table, move_tables
@@ -25,16 +17,21 @@ from frazil.maintain.imports.new_tables import Import, MigrateTableResult, Snaps
 from frazil.maintain.imports.register import RegisterTableResult, register_table
 from frazil.maintain.imports.source import Source, resolve_source
 from frazil.maintain.progress import ProgressCallback
-from frazil.ops.creation import Creation
+from frazil.ops.creation import Creation, create_empty, with_catalog_properties
+from frazil.ops.engine import Frame
 from frazil.ops.metadata_changes import property_texts
+from frazil.ops.session import Session
+from frazil.ops.table_definition import GivenSchema, table_metadata
 from frazil.spec.partitioning import PartitionSpec, build_spec
 from frazil.spec.schema import Schema
 from frazil.spec.sorting import SortOrder
 from frazil.storage import place_of, redact, storage_for
+from frazil.stream.engine import StreamWriter
+from frazil.stream.sink.arguments import ManyTables, SinkArguments
 from frazil.stream.sink.many_tables import TablesResult
 from frazil.table import engines
 from frazil.table.catalog_transaction import CatalogTransaction, CreateTableTransaction
-from frazil.table.create import table_metadata
+from frazil.table.create import schema_of
 from frazil.table.habits import no_such_method
 from frazil.table.stream_tables import StreamTables, creation_arguments
 from frazil.table.table import Table
@@ -68,7 +65,7 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         """Return the catalog's properties as configured, with secrets replaced by ***."""
         return redact(self._backend.properties)
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -122,11 +119,11 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
     def create_table(
         self,
         identifier: Identifier,
-        schema: Any,
+        schema: GivenSchema,
         location: str | None = None,
         partition_spec: PartitionSpec | None = None,
         sort_order: SortOrder | None = None,
-        properties: Mapping[str, Any] = {},
+        properties: Mapping[str, object] = {},
         *,
         partition_by: Sequence[str] | str = (),
         sort_by: Sequence[str] | str = (),
@@ -143,40 +140,25 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         Raises TableAlreadyExistsError, NoSuchNamespaceError, ValidationError.
         """
         parts = self._new_name(self._parts(identifier))
-        defaults, overrides = self._prefixed("table-default."), self._prefixed("table-override.")
         metadata = table_metadata(
             self._place(parts, location),
-            schema,
+            schema_of(schema),
             partition_spec,
             sort_order,
-            {**defaults, **(properties or {}), **overrides},
+            with_catalog_properties(properties, self._backend.properties),
             partition_by=partition_by,
             sort_by=sort_by,
             identifier_fields=identifier_fields,
             format_version=format_version,
         )
-        updates = creation_updates(metadata)
-        with telling_views(self._backend, parts, self._full_name(parts)):
-            outcome = self._backend.create(parts, metadata, updates=updates, requirements=requirements_for(None, updates))
-            if isinstance(outcome, Conflict):
-                raise TableAlreadyExistsError(f"Table already exists: {self._full_name(parts)}", table=self._full_name(parts))
-        match outcome:
-            case Committed(table=loaded):
-                return Table(self._backend, loaded, self._full_name(parts))
-            case unknown:
-                raise CommitStateUnknownException(
-                    f"It is not known whether table {self._full_name(parts)} was created: {unknown.cause}",
-                    hint="Look with table_exists before trying again; nothing was deleted.",
-                ) from unknown.cause
+        loaded = create_empty(self._backend, parts, metadata, self._full_name(parts))
+        return Table(self._backend, loaded, self._full_name(parts))
 
     def _place(self, parts: Parts, location: str | None) -> str:
         hint = "location= is the third argument; columns to partition by are given by name: partition_by=[…]. ./name is a directory here."
         return place_of(location, hint=hint) if location else ""  # "" lets the catalog choose
 
-    def _prefixed(self, prefix: str) -> dict[str, str]:
-        return {k[len(prefix) :]: v for k, v in self._backend.properties.items() if k.startswith(prefix)}
-
-    def create_table_if_not_exists(self, identifier: Identifier, schema: Any, *arguments: Any, **named: Any) -> Table:
+    def create_table_if_not_exists(self, identifier: Identifier, schema: GivenSchema, *arguments: Any, **named: Any) -> Table:
         """Create a table as `create_table` does, or return the existing one of that name unchanged."""
         try:
             return self.create_table(identifier, schema, *arguments, **named)
@@ -184,7 +166,7 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
             return self.load_table(identifier)
 
     def create_table_transaction(
-        self, identifier: Identifier, schema: Any, location: str | None = None, **named: Any
+        self, identifier: Identifier, schema: GivenSchema, location: str | None = None, **named: Any
     ) -> CreateTableTransaction:
         """Create a table that becomes visible together with its first rows, as one commit:
         `with catalog.create_table_transaction("db.t", schema) as tx: tx.append(df)`. `named`: further arguments of `create_table`.
@@ -192,7 +174,7 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         return self._creation(identifier, schema, location, named, replace=False, create=True)
 
     def replace_table_transaction(
-        self, identifier: Identifier, schema: Any, location: str | None = None, create: bool = False, **named: Any
+        self, identifier: Identifier, schema: GivenSchema, location: str | None = None, create: bool = False, **named: Any
     ) -> CreateTableTransaction:
         """Replace a table's schema, partition spec and rows in one commit that keeps its history, as CREATE OR REPLACE does.
 
@@ -201,14 +183,14 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         return self._creation(identifier, schema, location, named, replace=True, create=create)
 
     def _creation(
-        self, identifier: Identifier, schema: Any, location: str | None, named: dict[str, Any], replace: bool, create: bool
+        self, identifier: Identifier, schema: GivenSchema, location: str | None, named: dict[str, Any], replace: bool, create: bool
     ) -> CreateTableTransaction:
         parts = self._new_name(self._parts(identifier))
         base = self._backend.load(parts) if replace and (not create or self._backend.table_exists(parts)) else None
         place = base.metadata.location if base and not location else self._place(parts, location)
-        properties = {**self._prefixed("table-default."), **(named.pop("properties", None) or {}), **self._prefixed("table-override.")}
+        properties = with_catalog_properties(named.pop("properties", None), self._backend.properties)
         spec, order = named.pop("partition_spec", None), named.pop("sort_order", None)
-        metadata = table_metadata(place, schema, spec, order, properties, **named)
+        metadata = table_metadata(place, schema_of(schema), spec, order, properties, **named)
         return CreateTableTransaction(self._backend, parts, metadata, base, self._full_name(parts))
 
     def load_table(self, identifier: Identifier) -> Table:
@@ -300,13 +282,13 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         self,
         identifier: Identifier,
         source_table: str,
-        partition_filter: Mapping[str, Any] | None = None,
+        partition_filter: Mapping[str, object] | None = None,
         check_duplicate_files: bool = True,
         parallelism: int | None = None,
         *,
         dry_run: bool = False,
         progress: ProgressCallback | None = None,
-        spark: Any = None,
+        spark: Session | None = None,
     ) -> AddFilesResult:
         """Add the Parquet files of a directory or of a table of Spark to a table, where they lie; see `t.maintenance.add_files`."""
         return self.load_table(identifier).maintenance.add_files(
@@ -318,13 +300,13 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         source_table: str,
         identifier: Identifier,
         location: str | None = None,
-        properties: Mapping[str, Any] = {},
+        properties: Mapping[str, object] = {},
         parallelism: int | None = None,
         ignore_missing_files: bool = False,
         *,
         dry_run: bool = False,
         progress: ProgressCallback | None = None,
-        spark: Any = None,
+        spark: Session | None = None,
     ) -> SnapshotTableResult:
         """Create a table over the Parquet files of a directory, or of a table of Spark's own catalog, which stays as it is.
 
@@ -338,7 +320,7 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         self,
         source_table: str,
         identifier: Identifier | None = None,
-        properties: Mapping[str, Any] = {},
+        properties: Mapping[str, object] = {},
         drop_backup: bool = False,
         backup_table_name: str | None = None,
         parallelism: int | None = None,
@@ -346,7 +328,7 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         *,
         dry_run: bool = False,
         progress: ProgressCallback | None = None,
-        spark: Any = None,
+        spark: Session | None = None,
     ) -> MigrateTableResult:
         """Create a table over the files of a table of Spark, or of a directory, at the same location and in place of it.
 
@@ -360,8 +342,8 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         )
 
     def _import(
-        self, source_table: str, identifier: Identifier, location: str | None, properties: Mapping[str, Any], parallelism: int | None,
-        ignore_missing_files: bool, progress: ProgressCallback | None, spark: Any,
+        self, source_table: str, identifier: Identifier, location: str | None, properties: Mapping[str, object], parallelism: int | None,
+        ignore_missing_files: bool, progress: ProgressCallback | None, spark: Session | None,
     ) -> tuple[Source, Import]:  # fmt: skip
         """Find the source of a new table, and describe how it is created. `location` "": where the source is."""
         parts, own = self._new_name(self._parts(identifier)), self._backend.properties
@@ -371,9 +353,8 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         place = self._place(parts, location if location != "" else source.location)
 
         def create(schema: Schema, partition_columns: Sequence[str], stored: Mapping[str, str]) -> Creation:
-            every = {**self._prefixed("table-default."), **stored, **self._prefixed("table-override.")}
             spec = build_spec(schema, [back_quoted((c,)) for c in partition_columns])
-            metadata = table_metadata(place, schema, spec, None, every)
+            metadata = table_metadata(place, schema, spec, None, with_catalog_properties(stored, own))
             return Creation(self._backend, parts, metadata, None, self._full_name(parts))
 
         storage = storage_for(source.location, own)
@@ -387,11 +368,11 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
 
     def write_stream(
         self,
-        frame: Any,
+        frame: Frame,
         table_column: str,
         mode: str | None = None,
         *,
-        create: bool | Mapping[str, Any] = True,
+        create: bool | Mapping[str, object] = True,
         evolve: bool = True,
         namespace: Identifier = (),
         on_bad_table: str = "fail",
@@ -400,8 +381,8 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         snapshot_properties: Mapping[str, str] = {},
         on_commit: Callable[[int, TablesResult], object] | None = None,
         case_sensitive: bool | None = None,
-        **options: Any,
-    ) -> Any:
+        **options: object,
+    ) -> StreamWriter:
         """Return a DataStreamWriter that writes each row of a streaming DataFrame into the table that the row names in `table_column`, one
         commit for each table and micro-batch, exactly once: `catalog.write_stream(frame, "topic").option("checkpointLocation", …).start()`.
 
@@ -414,15 +395,12 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
             self._backend, self._parts, self._full_name, self.create_table, self.create_namespace_if_not_exists,
             self.identifier_to_tuple(namespace) if namespace else (), creation_arguments(create),
         )  # fmt: skip
-        sink_arguments = {
-            "mode": mode, "options": {**options, **({} if branch is None else {"branch": branch})},
-            "snapshot_properties": dict(snapshot_properties), "case_sensitive": case_sensitive,
-        }  # fmt: skip
-        of_tables = {
-            "places": tables, "table_column": table_column, "create": create is not False, "evolve": evolve, "on_bad_table": on_bad_table,
-            "set_aside_table": set_aside_table, "on_tables": on_commit,
-        }  # fmt: skip
-        return engines.stream_writer_of_many(frame, sink_arguments, of_tables)
+        given = SinkArguments(
+            mode, options if branch is None else {**options, "branch": branch}, snapshot_properties=dict(snapshot_properties),
+            case_sensitive=case_sensitive,
+        )  # fmt: skip
+        many = ManyTables(tables, table_column, create is not False, evolve, on_bad_table, set_aside_table, on_commit)
+        return engines.spark_doors().write_many(frame, many, given)
 
     # --- namespaces
 
@@ -452,7 +430,9 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         """Return the properties of a namespace. Raises NoSuchNamespaceError."""
         return self._backend.load_namespace_properties(self.identifier_to_tuple(namespace))
 
-    def update_namespace_properties(self, namespace: Identifier, removals: set[str] | None = None, updates: Mapping[str, str] = {}) -> Any:
+    def update_namespace_properties(
+        self, namespace: Identifier, removals: set[str] | None = None, updates: Mapping[str, str] = {}
+    ) -> PropertiesUpdateSummary:
         """Remove and set properties of a namespace. Returns the keys by what became of them: `removed`, `updated`, `missing`.
 
         Raises NoSuchNamespaceError, and Unsupported in a path catalog.
@@ -461,5 +441,5 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
 
     if not TYPE_CHECKING:
 
-        def __getattr__(self, name: str) -> Any:
+        def __getattr__(self, name: str) -> NoReturn:
             raise no_such_method(self, name)

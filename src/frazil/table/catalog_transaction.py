@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.catalog import Identifier as Parts
@@ -58,8 +58,9 @@ class CatalogTransaction:
     """
 
     def __init__(
-        self, backend: CatalogBackend, parts_of: Callable[[Any], Parts], load: Callable[[Any], Table], txn: tuple[str, int] | None = None
-    ):
+        self, backend: CatalogBackend, parts_of: Callable[[str | Parts], Parts], load: Callable[[str | Parts], Table],
+        txn: tuple[str, int] | None = None,
+    ):  # fmt: skip
         """Begin a transaction. `parts_of`: the parts of a table's identifier; `load`: loads the table. Raises Unsupported where the catalog
         cannot commit to several tables at once."""
         backend.swap_together(())

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import NoReturn
 
 import pyarrow as pa
 
 from frazil.errors import InvalidInput, Unsupported
 from frazil.expr.nodes import Predicate
+from frazil.ops.engine import Frame
 from frazil.ops.in_process import IN_PROCESS
 from frazil.ops.reading_changelog import ChangelogReading
-from frazil.scan.changelog import ChangelogPlan
+from frazil.ops.session import Session
+from frazil.scan.changelog import ChangelogPlan, ChangelogTask
 from frazil.scan.changelog_range import ChangelogRange
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import Snapshot
@@ -66,11 +69,11 @@ class ChangesScan(DataScan):
         with self.source.naming():
             return (reading if case_sensitive is None else replace(reading, case_sensitive=case_sensitive)).plan(predicate)
 
-    def plan_files(self) -> Any:
+    def plan_files(self) -> Sequence[ChangelogTask]:  # type: ignore[override]
         """Return one task per file with inserted or deleted rows: `.inserted`, `.ordinal`, `.snapshot_id`, `.task`."""
         return self.plan().tasks
 
-    def explain(self) -> Any:
+    def explain(self) -> NoReturn:
         raise Unsupported("explain() of a changelog is not supported.", hint="plan_files() lists what is read.")
 
     # --- results
@@ -85,7 +88,7 @@ class ChangesScan(DataScan):
         with self.source.naming():
             return self._changelog().count()
 
-    def to_spark(self, spark: Any = None) -> Any:
+    def to_spark(self, spark: Session | None = None) -> Frame:
         """Return the changes as a Spark DataFrame, planned now and read by Spark's tasks when it is used. `spark`: the session; None: the
         running one. Raises InvalidInput where none runs."""
         engine = engines.of_spark_frames(spark)

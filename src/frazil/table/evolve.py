@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 from frazil.commit.actions import Action, MetadataChange
 from frazil.commit.cherry_pick import CherryPick
 from frazil.commit.evolve.evolve_schema import SchemaChanges
-from frazil.commit.evolve.manage_snapshots import RefChanges
+from frazil.commit.evolve.manage_snapshots import RefChanges, RefUpdates
 from frazil.errors import FrazilError
 from frazil.ops.metadata_changes import property_texts
 from frazil.ops.naming import naming
 from frazil.ops.operation import TableOperation
+from frazil.ops.table_definition import GivenSchema
 from frazil.spec.statistics import PartitionStatisticsFile, StatisticsFile
 from frazil.spec.updates import (
     RemovePartitionStatistics,
@@ -27,7 +29,7 @@ from frazil.spec.updates import (
     SetStatistics,
     Update,
 )
-from frazil.spec.values import milliseconds
+from frazil.spec.values import Time, milliseconds
 from frazil.storage import absolute
 from frazil.table.create import schema_of
 
@@ -36,7 +38,7 @@ class UpdateSchema(SchemaChanges):
     """Change the columns of a table: `update.add_column("x", "bigint").rename_column("y", "z")`. Every method returns self, so that calls
     can be chained."""
 
-    def union_by_name(self, new_schema: Any) -> UpdateSchema:
+    def union_by_name(self, new_schema: GivenSchema) -> UpdateSchema:
         """Add the columns that the table lacks; widen the types of others and make them nullable where the new schema asks for it.
 
         `new_schema`: as for `Catalog.create_table`.
@@ -51,7 +53,7 @@ class UpdateProperties:
     def __init__(self) -> None:
         self._updates: list[Update] = []
 
-    def set(self, key: str, value: Any) -> UpdateProperties:
+    def set(self, key: str, value: object) -> UpdateProperties:
         self._updates.append(SetProperties(property_texts({key: value})))
         return self
 
@@ -59,7 +61,7 @@ class UpdateProperties:
         self._updates.append(RemoveProperties((key,)))
         return self
 
-    def updates(self, _: Any) -> Sequence[Update]:
+    def updates(self, _: object) -> Sequence[Update]:
         return tuple(self._updates)
 
 
@@ -93,7 +95,7 @@ class UpdateStatistics:
         self._updates.append(RemovePartitionStatistics(snapshot_id))
         return self
 
-    def updates(self, _: Any) -> Sequence[Update]:
+    def updates(self, _: object) -> Sequence[Update]:
         return tuple(self._updates)
 
 
@@ -104,7 +106,7 @@ class ManageSnapshots(RefChanges):
         super().__init__()
         self._steps: list[Action] = []
 
-    def _do(self, change: Any) -> ManageSnapshots:
+    def _do(self, change: RefUpdates) -> ManageSnapshots:
         self._steps.append(MetadataChange(change))
         return self
 
@@ -113,7 +115,7 @@ class ManageSnapshots(RefChanges):
         self._steps.append(CherryPick(snapshot_id=snapshot_id))
         return self
 
-    def rollback_to_timestamp(self, timestamp_ms: Any) -> ManageSnapshots:
+    def rollback_to_timestamp(self, timestamp_ms: Time) -> ManageSnapshots:
         """Roll main back to its newest ancestor that is older than a time (milliseconds since the epoch, datetime or ISO text)."""
         super().rollback_to_timestamp(milliseconds(timestamp_ms))
         return self
@@ -140,7 +142,7 @@ class Updating(Generic[T]):
     def __enter__(self) -> T:
         return self._update
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if error is None:
             self.commit()
         elif isinstance(error, FrazilError):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from frazil.errors import NoSuchMethod
 
@@ -60,7 +59,7 @@ OF_MERGES = {
 }
 
 
-def no_such_method(owner: Any, name: str, calls: Mapping[str, str] = {}) -> AttributeError:
+def no_such_method(owner: object, name: str, calls: Mapping[str, str] = {}) -> AttributeError:
     """Return the error for a missing attribute. For a method in camel case, or one of another product (`calls`: Frazil's calls by the name
     of such a method), the error names the call to use."""
     kind, snake_case = type(owner).__name__, re.sub(r"(?<=[a-z0-9])([A-Z]+)", r"_\1", name).lower()

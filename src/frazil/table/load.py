@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 from frazil.catalog import first_found, load_backend, meanings
 from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names, store_properties
 from frazil.catalog.names import full_name, identifier_parts
 from frazil.catalog.path import load_location
-from frazil.errors import InvalidInput, NoSuchTableError, Unsupported
-from frazil.scan.suffixes import CHANGES, is_suffix, no_suffix, read_suffixes, split_location
+from frazil.errors import InvalidInput, Unsupported
+from frazil.ops.session import Session
+from frazil.scan.suffixes import CHANGES, load_named, read_suffixes, split_location
 from frazil.table.catalog import Catalog
 from frazil.table.changes import ChangesScan
 from frazil.table.engines import session_catalogs
@@ -53,7 +54,7 @@ def load_table(identifier: str | tuple[str, ...], **properties: Any) -> Table:
     return first_found(candidates, lambda name, rest: _in_catalog(load_catalog(name, **properties), rest))
 
 
-def _catalog_argument_error(identifier: Any, catalog: Any) -> InvalidInput:
+def _catalog_argument_error(identifier: str | tuple[str, ...], catalog: object) -> InvalidInput:
     """Return the error for `load_table(…, catalog=…)`, with the call that does it."""
     name = identifier if isinstance(identifier, str) else full_name(identifier)
     if isinstance(catalog, Catalog):
@@ -65,15 +66,8 @@ def _catalog_argument_error(identifier: Any, catalog: Any) -> InvalidInput:
 
 
 def _in_catalog(catalog: Catalog, parts: tuple[str, ...]) -> Table:
-    try:
-        return catalog.load_table(parts)
-    except NoSuchTableError as e:
-        if len(parts) < 3 or not is_suffix(parts[-1]):
-            if len(parts) > 2 and catalog.table_exists(parts[:-1]):
-                raise NoSuchTableError(e.message, hint=no_suffix(parts), table=full_name(parts)) from e
-            raise
-        table = catalog.load_table(parts[:-1])
-        return cast(Table, _viewed(table, full_name(table.name()), [parts[-1]]))
+    table, suffixes = load_named(parts, catalog.load_table, catalog.table_exists, full_name(parts))
+    return cast(Table, _viewed(table, full_name(table.name()), suffixes)) if suffixes else table
 
 
 def _viewed(table: Table, name: str, suffixes: list[str]) -> MetadataTable | ChangesScan:
@@ -88,7 +82,7 @@ def _viewed(table: Table, name: str, suffixes: list[str]) -> MetadataTable | Cha
     return MetadataTable(name, selected.view, table._loaded, selected.selectors)
 
 
-def sql(sqlQuery: str, spark: Any = None) -> Any:
+def sql(sqlQuery: str, spark: Session | None = None) -> NoReturn:
     """Run Spark SQL over Frazil's catalogs. Not supported yet: raises Unsupported."""
     raise Unsupported(
         "frazil.sql is not supported yet.", hint="spark.table(name).createOrReplaceTempView(…) gives SQL a name; see KNOWN_GAPS.md."

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, overload
+from typing import NoReturn, overload
 
 from frazil.errors import InvalidInput
 from frazil.maintain import convert_equality, delete_files, expire_snapshots, move_snapshots, rewrite_manifests
@@ -32,14 +31,18 @@ from frazil.maintain.rewrite_manifests import RewriteManifestsResult
 from frazil.maintain.stats.partition_stats import PartitionStatsResult, compute_partition_stats
 from frazil.maintain.stats.table_stats import TableStatsResult, compute_table_stats
 from frazil.ops import arguments
+from frazil.ops.engine import Frame
+from frazil.ops.reading import RowFilter
+from frazil.ops.session import Session
 from frazil.spec.snapshot import MAIN_BRANCH
-from frazil.spec.values import milliseconds
+from frazil.spec.sorting import SortOrder
+from frazil.spec.values import Time, milliseconds
 from frazil.table import engines
 from frazil.table.habits import OF_MAINTENANCE, no_such_method
 from frazil.table.handed.expire_chain import ExpireSnapshots
 from frazil.table.handle import TableHandle
+from frazil.tasks.runner import Runner
 
-Time = dt.datetime | str | int
 _FLAGS = (
     "dry_run", "use_caching", "create_file_list", "check_duplicate_files", "prefix_listing", "stream_results", "clean_expired_metadata",
     "allow_short_interval",
@@ -61,10 +64,10 @@ class MaintenanceTable:
     def __init__(self, handle: TableHandle):
         self._handle = handle
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> NoReturn:
         raise no_such_method(self, name, OF_MAINTENANCE)
 
-    def _table(self, runner: Any = None, spark: Any = None) -> MaintainedTable:
+    def _table(self, runner: Runner | str | None = None, spark: Session | None = None) -> MaintainedTable:
         handle = self._handle
         engine, chosen = engines.of_rows(handle.metadata, handle._loaded.storage, runner, spark)
         return MaintainedTable(handle._backend, handle._loaded, handle._name, engine, chosen, handle._show)
@@ -147,15 +150,15 @@ class MaintenanceTable:
     def rewrite_data_files(
         self,
         strategy: str | None = None,
-        sort_order: Any = None,
-        options: Mapping[str, Any] | None = None,
-        where: Any = None,
+        sort_order: str | Sequence[str] | SortOrder | None = None,
+        options: Mapping[str, object] | None = None,
+        where: RowFilter | None = None,
         branch: str | None = None,
         *,
         dry_run: bool = False,
         progress: ProgressCallback | None = None,
-        runner: Any = None,
-        spark: Any = None,
+        runner: Runner | str | None = None,
+        spark: Session | None = None,
     ) -> RewriteDataFilesResult:
         """Rewrite small files, files with many deletes and too large ones to files of the target size (compaction); rows stay the same.
 
@@ -176,8 +179,8 @@ class MaintenanceTable:
         *,
         dry_run: bool = False,
         progress: ProgressCallback | None = None,
-        runner: Any = None,
-        spark: Any = None,
+        runner: Runner | str | None = None,
+        spark: Session | None = None,
     ) -> TableStatsResult:
         """Compute the numbers of distinct values of columns (None: all primitive ones at the top), as sketches in a Puffin file that other
         engines read. `snapshot_id` None: the current one."""
@@ -185,8 +188,8 @@ class MaintenanceTable:
         return compute_table_stats(table, snapshot_id=snapshot_id, columns=columns, dry_run=dry_run, callback=progress)
 
     def compute_partition_stats(
-        self, snapshot_id: int | None = None, *, dry_run: bool = False, progress: ProgressCallback | None = None, runner: Any = None,
-        spark: Any = None,
+        self, snapshot_id: int | None = None, *, dry_run: bool = False, progress: ProgressCallback | None = None,
+        runner: Runner | str | None = None, spark: Session | None = None,
     ) -> PartitionStatsResult:  # fmt: skip
         """Count files, rows and deletes of each partition, as a file that other engines read. Where an ancestor of the snapshot has such a
         file, only what came since is read. `snapshot_id` None: the current one."""
@@ -219,13 +222,13 @@ class MaintenanceTable:
     def add_files(
         self,
         source_table: str,
-        partition_filter: Mapping[str, Any] | None = None,
+        partition_filter: Mapping[str, object] | None = None,
         check_duplicate_files: bool = True,
         parallelism: int | None = None,
         *,
         dry_run: bool = False,
         progress: ProgressCallback | None = None,
-        spark: Any = None,
+        spark: Session | None = None,
     ) -> AddFilesResult:
         """Add the Parquet files of a directory, or of a table of Spark's own catalog, to the table, where they lie.
 
@@ -242,8 +245,9 @@ class MaintenanceTable:
 
     def remove_orphan_files(
         self, older_than: Time | None = None, location: str | None = None, dry_run: bool = False,
-        max_concurrent_deletes: int | None = None, file_list_view: Any = None, equal_schemes: Mapping[str, str] | None = None,
-        equal_authorities: Mapping[str, str] | None = None, prefix_mismatch_mode: str = "ERROR", prefix_listing: bool = False,
+        max_concurrent_deletes: int | None = None, file_list_view: Frame | str | None = None,
+        equal_schemes: Mapping[str, str] | None = None, equal_authorities: Mapping[str, str] | None = None,
+        prefix_mismatch_mode: str = "ERROR", prefix_listing: bool = False,
         stream_results: bool = False, *, allow_short_interval: bool = False, progress: ProgressCallback | None = None,
     ) -> OrphanFilesResult:  # fmt: skip
         """Remove files below the table's location (or `location`, a directory of it) that no snapshot names and that are older than a time,
@@ -280,7 +284,7 @@ class MaintenanceTable:
         May run at any time beside writers and readers, also from cron: it holds the table's lease, and does nothing while another `auto` or
         a stream maintains the table. A cure that fails is told in the result, and the others run.
         """
-        def verb_of(name: str) -> Callable[..., Any] | None:
+        def verb_of(name: str) -> Callable[..., object] | None:
             verb = getattr(self, name, None)
             return None if verb is None else partial(verb, progress=progress)
 
@@ -296,14 +300,14 @@ class MaintenanceTable:
 
     def rewrite_position_delete_files(
         self,
-        options: Mapping[str, Any] | None = None,
-        where: Any = None,
+        options: Mapping[str, object] | None = None,
+        where: RowFilter | None = None,
         branch: str | None = None,
         *,
         dry_run: bool = False,
         progress: ProgressCallback | None = None,
-        runner: Any = None,
-        spark: Any = None,
+        runner: Runner | str | None = None,
+        spark: Session | None = None,
     ) -> RewritePositionDeleteFilesResult:
         """Rewrite small position delete files as few, drop deletes of data files that are gone, and in tables of format version 3 turn
         what is left of them into deletion vectors.
@@ -315,13 +319,13 @@ class MaintenanceTable:
 
     def convert_equality_deletes(
         self,
-        where: Any = None,
+        where: RowFilter | None = None,
         branch: str | None = None,
         *,
         dry_run: bool = False,
         progress: ProgressCallback | None = None,
-        runner: Any = None,
-        spark: Any = None,
+        runner: Runner | str | None = None,
+        spark: Session | None = None,
     ) -> ConvertEqualityDeletesResult:
         """Turn equality deletes into deletion vectors (format version 3) or position deletes, which are read faster and by every engine.
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 
+from frazil.ops.engine import Frame
+from frazil.ops.reading import RowFilter
 from frazil.rows import clauses as c
 from frazil.rows.clauses import Clause, Merge
 from frazil.table.habits import OF_MERGES, no_such_method
@@ -21,38 +23,38 @@ class MergeBuilder(Generic[R]):
     text over `target.…` and `source.…` (or the aliases given), expressions or constants, and with Spark also Columns.
     """
 
-    frame: Any
+    frame: Frame
     merge: Merge
-    run: Callable[[Any, Merge, str | None], R]
+    run: Callable[[Frame, Merge, str | None], R]
 
     def _with(self, clause: Clause) -> MergeBuilder[R]:
         return replace(self, merge=replace(self.merge, clauses=(*self.merge.clauses, clause)))
 
-    def when_matched_update(self, set: Mapping[str, Any], condition: Any = None) -> MergeBuilder[R]:
+    def when_matched_update(self, set: Mapping[str, object], condition: RowFilter | None = None) -> MergeBuilder[R]:
         """Update columns, or struct members as in "s.x", of the target rows that match."""
         return self._with(c.matched_update(set, condition))
 
-    def when_matched_update_all(self, condition: Any = None) -> MergeBuilder[R]:
+    def when_matched_update_all(self, condition: RowFilter | None = None) -> MergeBuilder[R]:
         """Update every column of the target rows that match, to the source column of the same name."""
         return self._with(c.matched_update_all(condition))
 
-    def when_matched_delete(self, condition: Any = None) -> MergeBuilder[R]:
+    def when_matched_delete(self, condition: RowFilter | None = None) -> MergeBuilder[R]:
         """Delete the target rows that match."""
         return self._with(c.matched_delete(condition))
 
-    def when_not_matched_insert(self, values: Mapping[str, Any], condition: Any = None) -> MergeBuilder[R]:
+    def when_not_matched_insert(self, values: Mapping[str, object], condition: RowFilter | None = None) -> MergeBuilder[R]:
         """Insert the source rows that match no target row. Columns that are not named get their write default, or null."""
         return self._with(c.not_matched_insert(values, condition))
 
-    def when_not_matched_insert_all(self, condition: Any = None) -> MergeBuilder[R]:
+    def when_not_matched_insert_all(self, condition: RowFilter | None = None) -> MergeBuilder[R]:
         """Insert the source rows that match no target row, with columns matched by name."""
         return self._with(c.not_matched_insert_all(condition))
 
-    def when_not_matched_by_source_update(self, set: Mapping[str, Any], condition: Any = None) -> MergeBuilder[R]:
+    def when_not_matched_by_source_update(self, set: Mapping[str, object], condition: RowFilter | None = None) -> MergeBuilder[R]:
         """Update columns of the target rows that no source row matches."""
         return self._with(c.not_matched_by_source_update(set, condition))
 
-    def when_not_matched_by_source_delete(self, condition: Any = None) -> MergeBuilder[R]:
+    def when_not_matched_by_source_delete(self, condition: RowFilter | None = None) -> MergeBuilder[R]:
         """Delete the target rows that no source row matches."""
         return self._with(c.not_matched_by_source_delete(condition))
 
@@ -72,5 +74,5 @@ class MergeBuilder(Generic[R]):
 
     if not TYPE_CHECKING:
 
-        def __getattr__(self, name: str) -> Any:
+        def __getattr__(self, name: str) -> NoReturn:
             raise no_such_method(self, name, OF_MERGES)

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from frazil.catalog import LoadedTable
 from frazil.catalog.names import identifier_parts
 from frazil.ops.arguments import number
+from frazil.ops.engine import Frame
+from frazil.ops.session import Session
 from frazil.scan.inspect import metadata_table, metadata_table_schema
 from frazil.scan.snapshot_ref import resolve
 from frazil.spec.shown import shortened
 from frazil.table import engines
 from frazil.table.handed import frames
 from frazil.table.shown.rows_text import first_rows
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    from duckdb import DuckDBPyConnection
 
 
 @dataclass(frozen=True)
@@ -43,21 +50,21 @@ class MetadataTable:
         snapshot, _ = resolve(loaded.metadata, **self.selectors) if self.selectors else (None, None)
         return metadata_table(self.kind, loaded.metadata, loaded.storage, metadata_location=loaded.metadata_location, snapshot=snapshot)
 
-    def to_pandas(self, **kwargs: Any) -> Any:
+    def to_pandas(self, **kwargs: object) -> pd.DataFrame:
         return frames.pandas_of(self.to_arrow(), **kwargs)
 
-    def to_polars(self) -> Any:
+    def to_polars(self) -> pl.DataFrame:
         return frames.polars_of(self.to_arrow())
 
     def show(self, n: int = 20, truncate: bool | int = True) -> None:
         """Print the first `n` rows, as Spark's show does."""
         print(first_rows(self.to_arrow(), number("n", n, 0) or 0, truncate))
 
-    def to_duckdb(self, table_name: str, connection: Any = None) -> Any:
+    def to_duckdb(self, table_name: str, connection: DuckDBPyConnection | None = None) -> DuckDBPyConnection:
         """Register the rows as a table of a DuckDB connection (None: a new one, in memory), and return the connection."""
         return frames.in_duckdb(self.to_arrow(), table_name, connection)
 
-    def to_spark(self, spark: Any = None) -> Any:
+    def to_spark(self, spark: Session | None = None) -> Frame:
         """Return the rows, which are read now, as a Spark DataFrame. Raises InvalidInput where no session runs."""
         return engines.of_spark_frames(spark).shown(self.to_arrow())
 

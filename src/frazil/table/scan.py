@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
@@ -14,10 +14,12 @@ from frazil.catalog.reporting import TableReporter
 from frazil.errors import InvalidInput
 from frazil.expr.nodes import AlwaysTrue, And, Predicate
 from frazil.ops.arguments import number
+from frazil.ops.engine import Frame
 from frazil.ops.frames import is_spark_column
 from frazil.ops.in_process import IN_PROCESS
 from frazil.ops.naming import naming
 from frazil.ops.reading import RowFilter, RowsReading, predicate_of
+from frazil.ops.session import Session
 from frazil.scan.explain.explanation import Explanation
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import FileScanTask
@@ -30,6 +32,11 @@ from frazil.table import engines
 from frazil.table.habits import OF_SCANS, no_such_method
 from frazil.table.handed.frames import in_duckdb, pandas_of, polars_of
 from frazil.table.shown.rows_text import first_rows
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    from duckdb import DuckDBPyConnection
 
 
 @dataclass(frozen=True)
@@ -88,7 +95,7 @@ class DataScan:
 
     if not TYPE_CHECKING:
 
-        def __getattr__(self, name: str) -> Any:
+        def __getattr__(self, name: str) -> NoReturn:
             raise no_such_method(self, name, OF_SCANS)
 
     # --- refinements
@@ -172,11 +179,11 @@ class DataScan:
         """Return the rows as an Arrow table."""
         return self.to_arrow_batch_reader().read_all()
 
-    def to_pandas(self, **kwargs: Any) -> Any:
+    def to_pandas(self, **kwargs: object) -> pd.DataFrame:
         """Return the rows as a pandas DataFrame. `kwargs`: arguments of `pyarrow.Table.to_pandas`."""
         return pandas_of(self.to_arrow(), **kwargs)
 
-    def to_polars(self) -> Any:
+    def to_polars(self) -> pl.DataFrame:
         """Return the rows as a polars DataFrame."""
         return polars_of(self.to_arrow())
 
@@ -187,7 +194,7 @@ class DataScan:
         limit = count + 1 if self.limit is None else min(count + 1, self.limit)
         print(first_rows(self.update(limit=limit).to_arrow(), count, truncate))
 
-    def to_duckdb(self, table_name: str, connection: Any = None) -> Any:
+    def to_duckdb(self, table_name: str, connection: DuckDBPyConnection | None = None) -> DuckDBPyConnection:
         """Register the rows as a table of a DuckDB connection (None: a new one, in memory), and return the connection."""
         return in_duckdb(self.to_arrow(), table_name, connection)
 
@@ -196,7 +203,7 @@ class DataScan:
         with self.source.naming():
             return self._reading().count()
 
-    def to_spark(self, spark: Any = None) -> Any:
+    def to_spark(self, spark: Session | None = None) -> Frame:
         """Return a Spark DataFrame, planned now and read when it is used, by Spark's own scan where that is possible.
 
         The DataFrame keeps the present state of the table. A temporary view over it follows what this process writes, unless the scan names

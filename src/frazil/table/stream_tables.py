@@ -9,7 +9,9 @@ from typing import Any
 from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.catalog import Identifier as Parts
 from frazil.errors import InvalidInput
-from frazil.table.create import table_metadata
+from frazil.ops.engine import Frame
+from frazil.ops.table_definition import GivenSchema, defining_columns, table_metadata
+from frazil.table.create import schema_of
 from frazil.table.table import Table
 
 _ARGUMENTS = ("partition_by", "sort_by", "identifier_fields", "properties", "format_version")
@@ -38,17 +40,14 @@ class StreamTables:
         """Return the table's name for messages."""
         return self.name_of(parts)
 
-    def needed(self, frame: Any) -> frozenset[str]:
+    def needed(self, frame: Frame) -> frozenset[str]:
         """Return the columns of a frame without which a new table cannot be made: sources of its partitions and of its sort order."""
         if not self.arguments:
             return frozenset()
-        metadata = table_metadata("memory:needed", frame, None, None, **{"properties": {}, **self.arguments})
-        schema = metadata.schema()
-        partitioned, sorted_by = {f.source_id for f in metadata.spec().fields}, {f.source_id for f in metadata.sort_order().fields}
-        ids = {*partitioned, *sorted_by, *schema.identifier_field_ids}
-        return frozenset(f.name for f in schema.fields if ids & {f.field_id, *schema.project([f.field_id]).by_id})
+        arguments = {"properties": {}, **self.arguments}
+        return defining_columns(table_metadata("memory:needed", schema_of(frame), None, None, **arguments))
 
-    def create(self, parts: Parts, frame_or_schema: Any, as_asked: bool) -> LoadedTable:
+    def create(self, parts: Parts, frame_or_schema: GivenSchema, as_asked: bool) -> LoadedTable:
         """Make a table, and its namespace. `as_asked`: with the caller's own arguments. Raises TableAlreadyExistsError."""
         self.create_namespace(parts[:-1])
         return self.create_table(parts, frame_or_schema, **(self.arguments if as_asked else {}))._loaded

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
@@ -11,18 +11,22 @@ from frazil.catalog.planning import planner_of
 from frazil.catalog.reporting import reporter_of
 from frazil.expr.nodes import AlwaysTrue
 from frazil.ops import arguments, metadata_changes
+from frazil.ops.engine import Frame
 from frazil.ops.reading import RowFilter
 from frazil.ops.result import CommitResult
+from frazil.ops.session import Session
 from frazil.scan.changelog_range import ChangelogRange
 from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.properties import NAME_MAPPING
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import MAIN_BRANCH, Snapshot, SnapshotLog, SnapshotLogEntry, SnapshotRef
 from frazil.spec.sorting import SortOrder
-from frazil.spec.values import milliseconds
+from frazil.spec.values import Time, milliseconds
 from frazil.storage import FileIO, file_io
+from frazil.stream.engine import StreamWriter
 from frazil.stream.hooks import BatchHook
 from frazil.stream.partitions.by_hand import mark_done
+from frazil.stream.sink.arguments import SinkArguments
 from frazil.table import engines
 from frazil.table.changes import ChangesScan
 from frazil.table.habits import OF_TABLES, no_such_method
@@ -33,6 +37,10 @@ from frazil.table.scan import DataScan, IncrementalAppendScan, ScannedTable
 from frazil.table.shown import overview
 from frazil.table.transaction import Transaction
 from frazil.table.verbs import CommittingVerbs
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
 
 
 class Table(CommittingVerbs):
@@ -109,7 +117,7 @@ class Table(CommittingVerbs):
         """Return the snapshot of a branch or tag; None: there is no such ref."""
         return self.metadata.ref_snapshot(name) if name in self.metadata.refs or name == MAIN_BRANCH else None
 
-    def snapshot_as_of_timestamp(self, timestamp_ms: Any, inclusive: bool = True) -> Snapshot | None:
+    def snapshot_as_of_timestamp(self, timestamp_ms: Time, inclusive: bool = True) -> Snapshot | None:
         """Return the snapshot that was current at a time (milliseconds since the epoch, datetime or ISO text); None: it is before the first
         snapshot."""
         return self.metadata.snapshot_as_of(milliseconds(timestamp_ms), inclusive)
@@ -153,7 +161,7 @@ class Table(CommittingVerbs):
         *,
         branch: str | None = None,
         tag: str | None = None,
-        as_of: Any = None,
+        as_of: Time | None = None,
     ) -> DataScan:
         """Return a scan of the current state, or of one snapshot, branch, tag or time.
 
@@ -203,8 +211,8 @@ class Table(CommittingVerbs):
         *,
         start_snapshot_id: int | None = None,
         end_snapshot_id: int | None = None,
-        start_timestamp: Any = None,
-        end_timestamp: Any = None,
+        start_timestamp: Time | None = None,
+        end_timestamp: Time | None = None,
         branch: str | None = None,
         net: bool = False,
         identifier_columns: Sequence[str] | None = None,
@@ -232,19 +240,19 @@ class Table(CommittingVerbs):
             compute_updates=compute_updates,
         )
 
-    def to_spark(self, spark: Any = None) -> Any:
+    def to_spark(self, spark: Session | None = None) -> Frame:
         """Return the table as a Spark DataFrame; see `DataScan.to_spark`."""
         return self.scan().to_spark(spark)
 
-    def to_arrow(self) -> Any:
+    def to_arrow(self) -> pa.Table:
         """Return all rows as an Arrow table."""
         return self.scan().to_arrow()
 
-    def to_pandas(self, **kwargs: Any) -> Any:
+    def to_pandas(self, **kwargs: object) -> pd.DataFrame:
         """Return all rows as a pandas DataFrame."""
         return self.scan().to_pandas(**kwargs)
 
-    def to_polars(self) -> Any:
+    def to_polars(self) -> pl.LazyFrame:
         """Return a polars LazyFrame of the table's present state. Files are planned and read when it is collected, with only the columns
         that it needs. `t.scan(…).to_polars()` reads a DataFrame at once."""
         return lazy_polars(self.scan(), self.schema().as_arrow(), lambda rows: self.scan(limit=rows))
@@ -292,7 +300,7 @@ class Table(CommittingVerbs):
 
     def read_stream(
         self,
-        spark: Any = None,
+        spark: Session | None = None,
         *,
         starting_strategy: str | None = None,
         branch: str | None = None,
@@ -300,8 +308,8 @@ class Table(CommittingVerbs):
         selected_fields: Sequence[str] | None = None,
         row_filter: RowFilter | None = None,
         case_sensitive: bool | None = None,
-        **options: Any,
-    ) -> Any:
+        **options: object,
+    ) -> Frame:
         """Return a streaming DataFrame of the rows that commits bring, in the session given or the running one.
 
         `starting_strategy`: one of Flink's six (default INCREMENTAL_FROM_LATEST_SNAPSHOT). `on_non_append`: fail, skip, skip-overwrite,
@@ -314,11 +322,12 @@ class Table(CommittingVerbs):
             "row-filter": row_filter, "case-sensitive": case_sensitive,
         }  # fmt: skip
         stream_options = {**options, **{k: v for k, v in named.items() if v is not None}}
-        return engines.read_stream(spark, self._backend, self._loaded, self._name, stream_options)
+        session = engines.session_of_frames(spark)
+        return engines.spark_doors().read_stream(session, self._backend, self._loaded, self._name, stream_options)
 
     def write_stream(
         self,
-        frame: Any,
+        frame: Frame,
         mode: str | None = None,
         *,
         branch: str | None = None,
@@ -327,8 +336,8 @@ class Table(CommittingVerbs):
         policies: Sequence[Callable[[Any], object]] = (),
         hooks: Sequence[BatchHook] = (),
         case_sensitive: bool | None = None,
-        **options: Any,
-    ) -> Any:
+        **options: object,
+    ) -> StreamWriter:
         """Return a DataStreamWriter that writes a streaming DataFrame into this table, each micro-batch exactly once, as one snapshot:
         `t.write_stream(frame, mode="upsert").option("checkpointLocation", …).trigger(availableNow=True).start()`.
 
@@ -336,20 +345,20 @@ class Table(CommittingVerbs):
         `on_commit`: called after each batch with its number and CommitResult. `policies`: functions that announce complete partitions
         (docs/partition-commit.md). `options`: see docs/streams-sink.md.
         """
-        sink_options = {**options, **({} if branch is None else {"branch": branch})}
-        sink_arguments: dict[str, Any] = {
-            "mode": mode, "options": sink_options, "snapshot_properties": arguments.mapping("snapshot_properties", snapshot_properties),
-            "on_commit": on_commit, "policies": tuple(policies), "hooks": tuple(hooks), "case_sensitive": case_sensitive,
-        }  # fmt: skip
-        return engines.stream_writer(frame, self._backend, self._loaded, self._name, sink_arguments)
+        given = SinkArguments(
+            mode, options if branch is None else {**options, "branch": branch}, on_commit=on_commit, hooks=tuple(hooks),
+            snapshot_properties=arguments.mapping("snapshot_properties", snapshot_properties), policies=tuple(policies),
+            case_sensitive=case_sensitive,
+        )  # fmt: skip
+        return engines.spark_doors().write_stream(frame, self._backend, self._loaded, self._name, given)
 
     def mark_partition_done(
         self,
-        partition: Mapping[str, Any],
+        partition: Mapping[str, object],
         branch: str = MAIN_BRANCH,
         *,
         policies: Sequence[Callable[[Any], object]] = (),
-        **options: Any,
+        **options: object,
     ) -> None:
         """Announce a partition as complete by hand, `t.mark_partition_done({"dt": "2026-01-01"})`: see `t.inspect.partition_commits()`.
 
@@ -379,5 +388,5 @@ class Table(CommittingVerbs):
 
     if not TYPE_CHECKING:
 
-        def __getattr__(self, name: str) -> Any:
+        def __getattr__(self, name: str) -> NoReturn:
             raise no_such_method(self, name, OF_TABLES)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 from frazil.commit.actions import Action
 from frazil.commit.cherry_pick import CherryPick
 from frazil.commit.done_once import txn_of
 from frazil.errors import InvalidInput
 from frazil.ops import metadata_changes
+from frazil.ops.engine import Frame
 from frazil.ops.operation import TableOperation
 from frazil.ops.result import CommitResult
+from frazil.ops.session import Session
 from frazil.ops.target import WriteArguments
 from frazil.rows.clauses import Merge
 from frazil.spec.metadata import TableMetadata
@@ -28,7 +30,7 @@ T = TypeVar("T", bound=TableHandle)
 U = TypeVar("U")
 
 
-class Transaction(Verbs[None, "Transaction[Any]"], Generic[T]):
+class Transaction(Verbs[None, "Transaction[T]"], Generic[T]):
     """Stage changes to a table, and commit them together at the end of the block: `with t.transaction() as tx: …`. After an error nothing
     is committed, and the files that were written are removed."""
 
@@ -89,7 +91,7 @@ class Transaction(Verbs[None, "Transaction[Any]"], Generic[T]):
 
     def do_merge(
         self,
-        df: Any,
+        df: Frame,
         merge: Merge,
         snapshot_properties: Mapping[str, str] = {},
         case_sensitive: bool | None = None,
@@ -97,8 +99,8 @@ class Transaction(Verbs[None, "Transaction[Any]"], Generic[T]):
         *,
         mode: str | None = None,
         runner: Runner | str | None = None,
-        spark: Any = None,
-        **write_options: Any,
+        spark: Session | None = None,
+        **write_options: object,
     ) -> None:
         """Stage a MERGE given as an object; `merge` returns the builder for it."""
         arguments = WriteArguments("merge", branch, snapshot_properties, write_options, case_sensitive)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from types import TracebackType
+from typing import Self
 
 from frazil.errors import InvalidInput, Unsupported
 from frazil.ops import stage
 from frazil.ops.in_process import IN_PROCESS
 from frazil.ops.operation import TableOperation
+from frazil.ops.reading import RowFilter
 from frazil.ops.stage import FileChanges
 from frazil.ops.target import WriteArguments
 from frazil.spec.data_file import DataFile
@@ -36,7 +38,7 @@ class SnapshotFiles:
         self._removed.append(data_file)
         return self
 
-    def delete_by_predicate(self, predicate: Any, case_sensitive: bool = True) -> Self:
+    def delete_by_predicate(self, predicate: RowFilter, case_sensitive: bool = True) -> Self:
         """Raise Unsupported: files are named one by one here."""
         raise Unsupported("update_snapshot() takes files, not predicates.", hint="Use transaction.delete(predicate) to delete rows.")
 
@@ -47,7 +49,7 @@ class SnapshotFiles:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if error is None:
             self.commit()
 

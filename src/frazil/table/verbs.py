@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from frazil.commit.actions import Action
 from frazil.commit.done_once import Txn, txn_of
@@ -15,12 +15,14 @@ from frazil.errors import InvalidInput, ValidationException
 from frazil.expr.nodes import AlwaysTrue
 from frazil.ops import metadata_changes, row_changes, stage
 from frazil.ops.arguments import mapping
+from frazil.ops.engine import Frame
 from frazil.ops.frames import is_spark_column, is_stream
 from frazil.ops.in_process import IN_PROCESS
 from frazil.ops.merge import stage_merge
 from frazil.ops.operation import TableOperation
 from frazil.ops.reading import RowFilter
 from frazil.ops.result import CommitResult
+from frazil.ops.session import Session
 from frazil.ops.stage import InputFrame, StagedWrite
 from frazil.ops.step import Step
 from frazil.ops.target import WriteArguments, overwrites_partitions
@@ -75,13 +77,13 @@ class Verbs(ABC, Generic[R, P]):
 
     def append(
         self,
-        df: Any,
+        df: Frame,
         snapshot_properties: Mapping[str, str] = {},
         branch: str | None = MAIN_BRANCH,
         *,
         case_sensitive: bool | None = None,
         txn: tuple[str, int] | None = None,
-        **write_options: Any,
+        **write_options: object,
     ) -> R:
         """Append the rows of a frame: Spark, Arrow, pandas, polars or any object with an Arrow stream.
 
@@ -97,14 +99,14 @@ class Verbs(ABC, Generic[R, P]):
 
     def overwrite(
         self,
-        df: Any,
+        df: Frame,
         overwrite_filter: RowFilter = AlwaysTrue(),
         snapshot_properties: Mapping[str, str] = {},
         case_sensitive: bool | None = None,
         branch: str | None = MAIN_BRANCH,
         *,
         txn: tuple[str, int] | None = None,
-        **write_options: Any,
+        **write_options: object,
     ) -> R:
         """Replace the rows for which the filter is TRUE (by default all rows) by the rows of a frame. The session of a Spark frame does the
         work, for other frames this process."""
@@ -126,13 +128,13 @@ class Verbs(ABC, Generic[R, P]):
 
     def dynamic_partition_overwrite(
         self,
-        df: Any,
+        df: Frame,
         snapshot_properties: Mapping[str, str] = {},
         branch: str | None = MAIN_BRANCH,
         *,
         case_sensitive: bool | None = None,
         txn: tuple[str, int] | None = None,
-        **write_options: Any,
+        **write_options: object,
     ) -> R:
         """Replace the partitions that the frame has rows for. An empty frame changes nothing."""
         arguments = WriteArguments("dynamic_partition_overwrite", branch, snapshot_properties, write_options, case_sensitive)
@@ -174,9 +176,9 @@ class Verbs(ABC, Generic[R, P]):
         where: RowFilter | None = None,
         mode: str | None = None,
         runner: Runner | str | None = None,
-        spark: Any = None,
+        spark: Session | None = None,
         txn: tuple[str, int] | None = None,
-        **write_options: Any,
+        **write_options: object,
     ) -> R:
         """Delete the rows for which the filter is TRUE (by default all rows). Files whose rows all match are removed without being read.
 
@@ -196,7 +198,7 @@ class Verbs(ABC, Generic[R, P]):
 
     def update(
         self,
-        set: Mapping[str, Any],
+        set: Mapping[str, object],
         where: RowFilter | None = None,
         snapshot_properties: Mapping[str, str] = {},
         case_sensitive: bool | None = None,
@@ -204,9 +206,9 @@ class Verbs(ABC, Generic[R, P]):
         *,
         mode: str | None = None,
         runner: Runner | str | None = None,
-        spark: Any = None,
+        spark: Session | None = None,
         txn: tuple[str, int] | None = None,
-        **write_options: Any,
+        **write_options: object,
     ) -> R:
         """Set columns of the rows for which `where` is TRUE (None: all rows):
         `t.update(set={"qty": "qty + 1", "s.x": "null"}, where="id = 7")`.
@@ -226,7 +228,7 @@ class Verbs(ABC, Generic[R, P]):
 
     def upsert(
         self,
-        df: Any,
+        df: Frame,
         join_cols: Sequence[str] | None = None,
         when_matched_update_all: bool = True,
         when_not_matched_insert_all: bool = True,
@@ -236,9 +238,9 @@ class Verbs(ABC, Generic[R, P]):
         *,
         mode: str | None = None,
         runner: Runner | str | None = None,
-        spark: Any = None,
+        spark: Session | None = None,
         txn: tuple[str, int] | None = None,
-        **write_options: Any,
+        **write_options: object,
     ) -> R:
         """Update the rows whose keys the frame holds and whose columns differ, and insert its other rows, as one snapshot.
 
@@ -257,8 +259,8 @@ class Verbs(ABC, Generic[R, P]):
 
     def merge(
         self,
-        df: Any,
-        on: Any,
+        df: Frame,
+        on: RowFilter,
         snapshot_properties: Mapping[str, str] = {},
         case_sensitive: bool | None = None,
         branch: str | None = MAIN_BRANCH,
@@ -266,9 +268,9 @@ class Verbs(ABC, Generic[R, P]):
         target_alias: str = "target",
         source_alias: str = "source",
         runner: Runner | str | None = None,
-        spark: Any = None,
+        spark: Session | None = None,
         txn: tuple[str, int] | None = None,
-        **write_options: Any,
+        **write_options: object,
     ) -> MergeBuilder[R]:
         """Begin a MERGE of a frame into this table. Add clauses by `.when_…`, then run it as one snapshot by `.execute()`.
 
@@ -277,13 +279,13 @@ class Verbs(ABC, Generic[R, P]):
         """
         arguments = WriteArguments("merge", branch, snapshot_properties, write_options, case_sensitive)
 
-        def run(frame: Any, merge: Merge, mode: str | None) -> R:
+        def run(frame: Frame, merge: Merge, mode: str | None) -> R:
             return self._merged(frame, merge, arguments, mode, runner, spark, txn)
 
         return MergeBuilder(df, Merge(on, (), target_alias, source_alias), run)
 
     def _merged(
-        self, df: Any, merge: Merge, arguments: WriteArguments, mode: str | None, runner: Any, spark: Any,
+        self, df: Frame, merge: Merge, arguments: WriteArguments, mode: str | None, runner: Runner | str | None, spark: Session | None,
         txn: tuple[str, int] | None = None,
     ) -> R:  # fmt: skip
         def staged(operation: TableOperation) -> StagedWrite:
@@ -294,7 +296,7 @@ class Verbs(ABC, Generic[R, P]):
 
     # --- metadata
 
-    def set_properties(self, properties: Mapping[str, Any] = {}, **named: Any) -> P:
+    def set_properties(self, properties: Mapping[str, object] = {}, **named: object) -> P:
         """Set table properties, given as a mapping or as keyword arguments; values are stored as text. Raises InvalidInput for a value that
         a known property does not take."""
         return self._change(lambda _: metadata_changes.set_properties({**properties, **named}))
@@ -373,14 +375,15 @@ class CommittingVerbs(TableHandle, Verbs[CommitResult, CommitResult]):
         return Updating(operation, update(operation.metadata))
 
 
-def _replaced_partitions(operation: TableOperation, df: Any, arguments: WriteArguments) -> StagedWrite:
+def _replaced_partitions(operation: TableOperation, df: Frame, arguments: WriteArguments) -> StagedWrite:
     rows = engines.of_frame(df)
     return stage.replace_partitions(rows, operation.target(arguments, rows.engine))
 
 
 def _row_step(
-    operation: TableOperation, arguments: WriteArguments, runner: Any, spark: Any, rows: InputFrame | None = None, words: Iterable[Any] = ()
-) -> Step:
+    operation: TableOperation, arguments: WriteArguments, runner: Runner | str | None, spark: Session | None,
+    rows: InputFrame | None = None, words: Iterable[object] = (),
+) -> Step:  # fmt: skip
     """Begin a row-level change with the engine and runner that the arguments choose.
 
     `rows`: a Spark frame brings its own session. `words`: the conditions and values; a Column among them brings the running session.

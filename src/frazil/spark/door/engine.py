@@ -15,7 +15,6 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from frazil.arrow.values.arrow_schema import from_arrow_schema as iceberg_schema
 from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_options import WriteOptions
-from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.errors import InvalidInput
 from frazil.expr.nodes import AlwaysTrue, Predicate
 from frazil.ops.engine import ContextOf, Engine, Frame, Planned, ReadySource, RowChanges
@@ -45,8 +44,7 @@ from frazil.spark.host.settings import (
     write_defaults,
 )
 from frazil.spark.read import changelog_frame, native_read
-from frazil.spark.read.view_refresh import follow, refresh
-from frazil.spark.streams import many_tables, writer
+from frazil.spark.read.view_refresh import follow
 from frazil.spark.tasks.where import runner_of, runs_in_driver
 from frazil.spark.types.arrow_types import for_spark
 from frazil.spark.types.spark_types import collated_columns, from_spark
@@ -67,41 +65,6 @@ def engine_on(spark: Any) -> Engine:
     if is_stopped(spark):
         raise InvalidInput("The Spark session was stopped.", hint="Start a new one, as by frazil.spark_session(), and make frames on it.")
     return SparkEngine(spark)
-
-
-def refresh_views(loaded: LoadedTable) -> None:
-    """Update temporary views over the table's frames to this state of the table, cached views included."""
-    refresh(loaded)
-
-
-def stream_writer(
-    frame: Any, backend: CatalogBackend | None, loaded: LoadedTable, name: str, sink_arguments: Mapping[str, Any]
-) -> writer.TableStreamWriter:
-    """Return the stream writer that `write_stream` returns. `sink_arguments`: the fields of `writer.SinkArguments`."""
-    table = sink_table(backend, loaded, name)
-    _check_frame(frame)
-    return writer.TableStreamWriter(
-        frame, name, writer.SinkArguments(**sink_arguments), lambda own, rows, typed: writer.start(own, rows, table, typed)
-    )
-
-
-def stream_writer_of_many(frame: Any, sink_arguments: Mapping[str, Any], of_tables: Mapping[str, Any]) -> writer.TableStreamWriter:
-    """Return the stream writer that `catalog.write_stream` returns. `of_tables`: the fields of `many_tables.ManyTables`."""
-    tables = many_tables.ManyTables(**of_tables, engine_of=engine_on, shown=refresh_views)
-    _check_frame(frame)
-    name = f"named by column {tables.table_column}"
-    begin = lambda own, rows, typed: many_tables.start_many(own, rows, tables, typed)
-    return writer.TableStreamWriter(frame, name, writer.SinkArguments(**sink_arguments), begin)
-
-
-def _check_frame(frame: Any) -> None:
-    if not is_spark_frame(frame):
-        raise InvalidInput(f"write_stream takes a streaming DataFrame of Spark, not {type(frame).__name__}.")
-
-
-def sink_table(backend: CatalogBackend | None, loaded: LoadedTable, name: str) -> writer.SinkTable:
-    """Return the table of a streaming write, with the functions of this room that its batches need."""
-    return writer.SinkTable(backend, loaded, name, engine_on, refresh_views)
 
 
 def schema_of(frame_or_type: Any) -> Schema:

@@ -15,14 +15,14 @@ from frazil.catalog.configuration import store_properties
 from frazil.catalog.path import load_location
 from frazil.catalog.planning import planner_of
 from frazil.catalog.reporting import reporter_of
-from frazil.errors import InvalidInput, NoSuchTableError, Unsupported
+from frazil.errors import InvalidInput, Unsupported
 from frazil.ops.reading import RowsReading
 from frazil.ops.reading_changelog import ChangelogReading
 from frazil.scan.changelog_range import ChangelogRange
 from frazil.scan.inspect import metadata_table
 from frazil.scan.options import SPLIT_OPTIONS
 from frazil.scan.snapshot_ref import selector_options
-from frazil.scan.suffixes import CHANGES, is_suffix, no_suffix, read_suffixes, split_location
+from frazil.scan.suffixes import CHANGES, load_named, read_suffixes, split_location
 
 _SELECTORS = ("snapshot-id", "as-of-timestamp", "branch", "tag", "versionasof", "timestampasof")
 _RANGE = ("start-snapshot-id", "end-snapshot-id", "start-timestamp", "end-timestamp")
@@ -175,21 +175,11 @@ def locate(request: ReadRequest, spark_conf: Mapping[str, str]) -> ReadTarget:
     properties: dict[str, Any] = dict(request.catalog)
 
     def look(catalog: str | None, rest: tuple[str, ...]) -> ReadTarget:
-        return _in_catalog(load_backend(catalog, spark_conf=spark_conf, **properties), rest, request)
+        backend = load_backend(catalog, spark_conf=spark_conf, **properties)
+        loaded, suffixes = load_named(rest, backend.load, backend.table_exists, request.path)
+        return _with_suffixes(ReadTarget(request.path, loaded, request, None, request.selectors, backend), suffixes)
 
     return first_found(meanings(request.path, properties, spark_conf=spark_conf), look)
-
-
-def _in_catalog(backend: CatalogBackend, rest: tuple[str, ...], request: ReadRequest) -> ReadTarget:
-    """Load a table by its name; a name that is no table is tried as a table followed by a metadata table, branch, tag or snapshot."""
-    try:
-        return _with_suffixes(ReadTarget(request.path, backend.load(rest), request, None, request.selectors, backend), [])
-    except NoSuchTableError as e:
-        if len(rest) < 3 or not is_suffix(rest[-1]):
-            if len(rest) > 2 and backend.table_exists(rest[:-1]):
-                raise NoSuchTableError(e.message, hint=no_suffix(rest), table=request.path) from e
-            raise
-        return _with_suffixes(ReadTarget(request.path, backend.load(rest[:-1]), request, None, request.selectors, backend), [rest[-1]])
 
 
 def _with_suffixes(target: ReadTarget, texts: list[str]) -> ReadTarget:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -14,32 +13,20 @@ from frazil.ops.engine import Engine
 from frazil.ops.operation import writable
 from frazil.spark.host.settings import is_case_sensitive
 from frazil.spark.streams.split_frame import split_frame
-from frazil.spark.streams.writer import SinkArguments, adaptive, check_frame, modes, query_id_of, require_checkpoint, without_sparks
+from frazil.spark.streams.writer import adaptive, check_frame, modes, query_id_of, require_checkpoint, without_sparks
 from frazil.spark.types.spark_types import from_spark
 from frazil.spec.types import StringType
+from frazil.stream.sink.arguments import ManyTables, SinkArguments
 from frazil.stream.sink.many_options import many_options
-from frazil.stream.sink.many_tables import ManyTablesSink, OnTables, TablePlaces, position_of, with_query
+from frazil.stream.sink.many_tables import ManyTablesSink, position_of, with_query
 
 
-@dataclass(frozen=True)
-class ManyTables:
-    """Hold the arguments of a caller about the tables of a stream. `engine_of`: returns the engine of a session. `shown`: called with each
-    new state of a table."""
-
-    places: TablePlaces
-    table_column: str
-    create: bool
-    evolve: bool
-    on_bad_table: str
-    set_aside_table: str | None
-    engine_of: Callable[[Any], Engine]
-    shown: Callable[[LoadedTable], object] = lambda _: None
-    on_tables: OnTables | None = None
-
-
-def start_many(writer: Any, frame: DataFrame, tables: ManyTables, given: SinkArguments) -> Any:
-    """Start the query. `writer`: Spark's DataStreamWriter, with its trigger, name and checkpoint. Everything that can be checked is
-    checked first."""
+def start_many(
+    writer: Any, frame: DataFrame, tables: ManyTables, given: SinkArguments, engine_of: Callable[[Any], Engine],
+    shown: Callable[[LoadedTable], object],
+) -> Any:  # fmt: skip
+    """Start the query. `writer`: Spark's DataStreamWriter, with its trigger, name and checkpoint. `engine_of`: returns the engine of a
+    session. `shown`: called with each new state of a table. Everything that can be checked is checked first."""
     check_frame(frame, f"named by column {tables.table_column}")
     writable(tables.places.backend, tables.table_column)
     options = without_sparks(given.options)
@@ -54,9 +41,9 @@ def start_many(writer: Any, frame: DataFrame, tables: ManyTables, given: SinkArg
     if tables.set_aside_table is not None:
         tables.places.parts(tables.set_aside_table)
     position = _table_column(frame, tables.table_column)
-    sink = ManyTablesSink(tables.places, checked, "", dict(given.snapshot_properties), tables.on_tables, tables.shown, given.case_sensitive)
+    sink = ManyTablesSink(tables.places, checked, "", dict(given.snapshot_properties), tables.on_tables, shown, given.case_sensitive)
     require_checkpoint(frame.sparkSession, given.options, "A stream into many tables")
-    return writer.outputMode(output).foreachBatch(_RoutedBatches(sink, position, tables.engine_of, frame.sparkSession)).start()
+    return writer.outputMode(output).foreachBatch(_RoutedBatches(sink, position, engine_of, frame.sparkSession)).start()
 
 
 def _table_column(frame: DataFrame, name: str) -> int:

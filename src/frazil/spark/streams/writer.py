@@ -6,9 +6,9 @@ again after a restart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
 
@@ -26,7 +26,8 @@ from frazil.spark.streams.partition_commits import announce_without_batches, bat
 from frazil.spark.streams.upkeep import UpkeepHook, with_usual_rewrite
 from frazil.stream.hooks import BatchHook, MicroBatch
 from frazil.stream.partitions.commit_hook import PartitionCommit, partition_commit_of
-from frazil.stream.sink.batch import OnCommit, StreamSink, checked_options
+from frazil.stream.sink.arguments import SinkArguments
+from frazil.stream.sink.batch import StreamSink, checked_options
 from frazil.stream.sink.options import mode_of_table, named_mode
 
 _CHECKPOINT = ("checkpointlocation", "checkpoint_location", "checkpoint-location")
@@ -46,25 +47,6 @@ class SinkTable:
     name: str
     engine_of: Callable[[Any], Engine]
     shown: Callable[[LoadedTable], object] = lambda _: None
-
-
-@dataclass(frozen=True)
-class SinkArguments:
-    """Hold the arguments of a streaming write: the write mode, options by name, and callbacks, which only Python can give.
-
-    `policies`: functions that partition commit calls where `sink.partition-commit.policy.kind` lists `custom`. `ends`: the trigger ends the
-    query when its input is read (availableNow, once).
-    """
-
-    mode: str | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-    output_mode: str | None = None
-    snapshot_properties: Mapping[str, str] = field(default_factory=dict)
-    on_commit: OnCommit | None = None
-    hooks: Sequence[BatchHook] = ()
-    policies: Sequence[Callable[[Any], object]] = ()
-    ends: bool = False
-    case_sensitive: bool | None = None
 
 
 def start(writer: Any, frame: DataFrame, table: SinkTable, given: SinkArguments) -> Any:

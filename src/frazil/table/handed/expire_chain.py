@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self
+from typing import NoReturn, Self
 
 from frazil.maintain.expire_snapshots import ExpireSnapshotsResult
 from frazil.maintain.retention import RetentionRequest
@@ -61,7 +61,7 @@ class ExpireSnapshots:
         if error is None:
             self.commit()
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(f"{name}: {_NOTHING_DONE}")
 
     def __repr__(self) -> str:

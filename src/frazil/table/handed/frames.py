@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from frazil.errors import NotInstalledError
 
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+    from duckdb import DuckDBPyConnection
 
-def pandas_of(table: Any, **kwargs: Any) -> Any:
+
+def pandas_of(table: pa.Table, **kwargs: object) -> pd.DataFrame:
     """Convert an Arrow table to a pandas DataFrame. Raises NotInstalledError."""
     try:
         return table.to_pandas(**kwargs)
@@ -17,7 +23,7 @@ def pandas_of(table: Any, **kwargs: Any) -> Any:
         raise NotInstalledError("to_pandas needs pandas.", hint="pip install 'frazil[pandas]', or use to_arrow().") from e
 
 
-def polars_of(table: Any) -> Any:
+def polars_of(table: pa.Table) -> pl.DataFrame:
     """Convert an Arrow table to a polars DataFrame. Raises NotInstalledError."""
     try:
         import polars
@@ -26,7 +32,7 @@ def polars_of(table: Any) -> Any:
     return polars.from_arrow(table)
 
 
-def in_duckdb(table: Any, name: str, connection: Any = None) -> Any:
+def in_duckdb(table: pa.Table, name: str, connection: DuckDBPyConnection | None = None) -> DuckDBPyConnection:
     """Register an Arrow table by a name in a DuckDB connection (None: a new one, in memory), and return the connection. Raises
     NotInstalledError."""
     try:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
 from frazil.errors import NotInstalledError
+
+if TYPE_CHECKING:
+    import datafusion
+    import polars as pl
+    import pyarrow.dataset as ds
 
 
 class Scanned(Protocol):
@@ -19,7 +24,7 @@ class Scanned(Protocol):
     def to_arrow_batch_reader(self) -> pa.RecordBatchReader: ...
 
 
-def lazy_polars(scan: Scanned, schema: pa.Schema, limited: Callable[[int], Scanned]) -> Any:
+def lazy_polars(scan: Scanned, schema: pa.Schema, limited: Callable[[int], Scanned]) -> pl.LazyFrame:
     """Convert a scan to a LazyFrame, which reads the columns that it needs when it is collected. `limited`: returns the scan with a limit
     of rows. Raises NotInstalledError."""
     try:
@@ -28,7 +33,7 @@ def lazy_polars(scan: Scanned, schema: pa.Schema, limited: Callable[[int], Scann
     except ModuleNotFoundError as e:
         raise NotInstalledError("to_polars needs polars.", hint="pip install 'frazil[polars]'") from e
 
-    def batches(names: list[str] | None, predicate: Any, rows: int | None, _: int | None) -> Iterator[Any]:
+    def batches(names: list[str] | None, predicate: pl.Expr | None, rows: int | None, _: int | None) -> Iterator[pl.DataFrame]:
         selected = schema.names if names is None else names
         needed = selected if predicate is None else [*selected, *(n for n in predicate.meta.root_names() if n not in selected)]
         rows_left = rows
@@ -49,7 +54,7 @@ def narrowed(scan: Scanned, schema: pa.Schema, names: Sequence[str]) -> pa.Recor
 
 
 @functools.cache
-def _scan_dataset() -> Any:
+def _scan_dataset() -> Callable[[Scanned, pa.Schema], ds.Dataset]:
     """Define the class of datasets over scans. It is defined at its first use, since pyarrow.dataset imports pandas if it is installed."""
     import pyarrow.dataset as ds
 
@@ -63,12 +68,13 @@ def _scan_dataset() -> Any:
         def schema(self) -> pa.Schema:
             return self._schema
 
-        def get_fragments(self, filter: Any = None) -> Iterator[ScanDataset]:
+        def get_fragments(self, filter: ds.Expression | None = None) -> Iterator[ScanDataset]:
             return iter((self,))
 
         def scanner(
-            self, schema: pa.Schema | None = None, columns: list[str] | None = None, filter: Any = None, batch_size: int = 131_072, **_: Any
-        ) -> ds.Scanner:
+            self, schema: pa.Schema | None = None, columns: list[str] | None = None, filter: ds.Expression | None = None,
+            batch_size: int = 131_072, **_: object,
+        ) -> ds.Scanner:  # fmt: skip
             """Scan the columns, filtered. `schema` is part of pyarrow's interface and not used."""
             names = self._schema.names
             selected, text = names if columns is None else columns, "" if filter is None else str(filter)
@@ -86,7 +92,7 @@ def _scan_dataset() -> Any:
     return ScanDataset
 
 
-def datafusion_table(scan: Scanned, schema: pa.Schema) -> Any:
+def datafusion_table(scan: Scanned, schema: pa.Schema) -> datafusion.DataFrame:
     """Convert a scan to a table of DataFusion.
 
     DataFusion passes filters to pyarrow where it can, and pyarrow does not order NaN above all other numbers as DataFusion does. So
@@ -95,7 +101,7 @@ def datafusion_table(scan: Scanned, schema: pa.Schema) -> Any:
     from datafusion import SessionContext, functions, lit
     from datafusion.expr import Expr
 
-    def shown(field: pa.Field) -> Any:
+    def shown(field: pa.Field) -> Expr:
         column = Expr.column('"' + field.name.replace('"', '""') + '"')
         if not pa.types.is_floating(field.type):
             return column

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -43,7 +41,7 @@ def _texts(column: pa.ChunkedArray) -> list[str]:
         return [str(v) for v in column]
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     match value:
         case None:
             return "NULL"

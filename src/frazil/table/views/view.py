@@ -5,17 +5,18 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from frazil.catalog.names import full_name
 from frazil.catalog.views import LoadedView
 from frazil.errors import Unsupported
+from frazil.ops.engine import Frame, ViewQuery
+from frazil.ops.session import Session
 from frazil.spec.schema import Schema
 from frazil.spec.view import SQLViewRepresentation, ViewHistoryEntry, ViewMetadata, ViewVersion
 from frazil.table import engines
 from frazil.table.shown import view_text
 
-Resolver = Callable[[Any, ViewVersion, tuple[str, ...], tuple[str, ...]], Any]
+Resolver = Callable[[Session | None, ViewVersion, tuple[str, ...], tuple[str, ...]], Frame | tuple[str, ...]]
 """Return the rows of a table that a version's query names, in a session; the last argument holds the views that are being read."""
 _QUERY_COLUMNS = "spark.query-column-names"  # under this property Java keeps how the query's columns were called
 
@@ -79,7 +80,7 @@ class View:
         """Return the current query in a dialect of SQL (`spark`, `trino`, …); None: the view has none in it."""
         return self.current_version().queries.get(dialect.lower())
 
-    def to_spark(self, spark: Any = None) -> Any:
+    def to_spark(self, spark: Session | None = None) -> Frame:
         """Return the view's rows as a Spark DataFrame: its query in Spark's dialect, run now. Names in it that tell no catalog or namespace
         are those of the view's default catalog and namespace; tables and views of Frazil's catalogs are read by Frazil.
 
@@ -88,7 +89,7 @@ class View:
         """
         return self._frame(spark, ())
 
-    def _frame(self, spark: Any, reading: tuple[str, ...]) -> Any:
+    def _frame(self, spark: Session | None, reading: tuple[str, ...]) -> Frame:
         version, query = self.current_version(), self.sql_for("spark")
         if query is None:
             dialects = ", ".join(sorted(version.queries)) or "no dialect"
@@ -99,7 +100,8 @@ class View:
             raise Unsupported(f"View {self._full_name} reads itself: {' > '.join((*reading, self._full_name))}.", view=self._full_name)
         names = [n for n in self.properties.get(_QUERY_COLUMNS, "").split(",") if n]
 
-        def resolve(parts: tuple[str, ...]) -> Any:
+        def resolve(parts: tuple[str, ...]) -> Frame | tuple[str, ...]:
             return self._resolver(spark, version, parts, (*reading, self._full_name))
 
-        return engines.view_frame(spark, self._full_name, query.sql, self.schema(), names, resolve)
+        view_query = ViewQuery(self._full_name, query.sql, self.schema(), names, resolve)
+        return engines.spark_doors().view_rows(engines.session_of_frames(spark), view_query)
