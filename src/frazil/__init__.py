@@ -25,6 +25,7 @@ _HOMES = {
     "frazil.table.table": ("Table",),
     "frazil.table.catalog": ("Catalog",),
     "frazil.table.static": ("StaticTable",),
+    "frazil.table.handed.actions": ("Actions",),
     "frazil.ops.result": ("CommitResult",),
     "frazil.table.caches": ("clear_caches",),
     "frazil.tasks.runner": ("InProcess",),
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from frazil.spec.sorting import SortOrder as SortOrder
     from frazil.table.caches import clear_caches as clear_caches
     from frazil.table.catalog import Catalog as Catalog
+    from frazil.table.handed.actions import Actions as Actions
     from frazil.table.load import list_catalogs as list_catalogs
     from frazil.table.load import load_catalog as load_catalog
     from frazil.table.load import load_table as load_table
