@@ -4,6 +4,7 @@ table as it was, is reported, and does not keep the others from running."""
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -20,6 +21,8 @@ from frazil.maintain.procedure import ProcedureResult
 
 _log = logging.getLogger("frazil")
 FEWEST_FILES = 5
+REPEATED = 0.25
+"""Share of a cure's estimated time below which it is run again, for what others have written meanwhile."""
 Run = Callable[[str], Callable[..., Any] | None]
 
 
@@ -43,7 +46,7 @@ class AutoStep:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class AutoResult(ProcedureResult):
-    """Hold the steps of `auto`, one per finding."""
+    """Hold the steps of `auto`, one per finding, and one more for each time that a cure was run again."""
 
     steps: tuple[AutoStep, ...] = field(default=(), metadata={"ours": True})
 
@@ -92,8 +95,8 @@ def auto(
     """Run the cures that `recommend` finds. It is asked again after each of them, since one cure may settle several findings.
 
     `run`: looks up a verb of `t.maintenance`. `hold`: takes the table's lease; while another owner has it, no cure is run. The budget is
-    compared with the estimated costs before a cure is begun; a cure that may be done in parts is done as far as it fits. The cure of each
-    finding is tried once.
+    compared with the estimated costs before a cure is begun; a cure that may be done in parts is done as far as it fits. A cure is run again
+    only where it was done and is found to cost a small share of the first time: it then takes what writers have added while it ran.
     """
     for name, value, example in (("budget_bytes", budget_bytes, "10 << 30"), ("budget_minutes", budget_minutes, "20")):
         if value is not None and (isinstance(value, bool) or not isinstance(value, Real) or not value > 0):
@@ -119,8 +122,9 @@ def auto(
 
 def _steps(findings: Findings, recommend: Callable[[], Findings], run: Run, budget: _Budget, dry_run: bool) -> list[AutoStep]:
     begun, spent, planned_minutes = time.monotonic(), 0, 0.0  # a dry run spends the minutes that its cures are estimated to take
-    steps: dict[str, AutoStep] = {}
-    while (finding := next((f for f in findings if f.kind not in steps), None)) is not None:
+    steps: list[AutoStep] = []
+    repeated_below: dict[str, float] = {}
+    while (finding := next((f for f in findings if f.cost_minutes < repeated_below.get(f.kind, math.inf)), None)) is not None:
         minutes_left = (budget.minutes or 0.0) - (time.monotonic() - begun) / 60 - planned_minutes
         share = budget.share(finding, (budget.bytes or 0) - spent, minutes_left)
         cure, outcome = _fitted(finding, share)
@@ -136,12 +140,13 @@ def _steps(findings: Findings, recommend: Callable[[], Findings], run: Run, budg
             step = _tried(replace(step, cost_bytes=cost), cure, verb, dry_run)
             spent += cost
             planned_minutes += finding.cost_minutes * min(share, 1.0) if dry_run else 0.0
-        steps[finding.kind] = step
+        steps.append(step)
+        repeated_below[finding.kind] = REPEATED * finding.cost_minutes if step.outcome == "done" else 0.0
         if step.outcome == "unknown":
             break
         if not dry_run and step.outcome in ("done", "partly"):
             findings = recommend()
-    return list(steps.values())
+    return steps
 
 
 def _fitted(finding: Finding, share: float) -> tuple[Cure | None, str]:
