@@ -95,8 +95,8 @@ def auto(
     """Run the cures that `recommend` finds. It is asked again after each of them, since one cure may settle several findings.
 
     `run`: looks up a verb of `t.maintenance`. `hold`: takes the table's lease; while another owner has it, no cure is run. The budget is
-    compared with the estimated costs before a cure is begun; a cure that may be done in parts is done as far as it fits. A cure is run again
-    only where it was done and is found to cost a small share of the first time: it then takes what writers have added while it ran.
+    compared with the estimated costs before a cure is begun; a cure that may be done in parts is done as far as it fits. A cure that was
+    done is run again only where it is found to cost a small share of the time before: for what writers have added while it ran.
     """
     for name, value, example in (("budget_bytes", budget_bytes, "10 << 30"), ("budget_minutes", budget_minutes, "20")):
         if value is not None and (isinstance(value, bool) or not isinstance(value, Real) or not value > 0):

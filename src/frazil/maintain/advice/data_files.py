@@ -8,7 +8,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.maintain.advice.finding import OPEN_SECONDS, READ_BYTES_PER_SECOND, REWRITE_BYTES_PER_SECOND, Cure, Finding, count_text, size_text
+from frazil.maintain.advice.finding import (
+    OPEN_SECONDS,
+    READ_BYTES_PER_SECOND,
+    REWRITE_BYTES_PER_SECOND,
+    Cure,
+    Finding,
+    count_text,
+    size_text,
+)
 from frazil.maintain.advice.table_state import AilingTable, sorted_by
 from frazil.spec.data_file import DataFileContent
 from frazil.spec.properties import DELETE_TARGET_FILE_SIZE, TARGET_FILE_SIZE
