@@ -14,7 +14,7 @@ from tests.maintain.deletes import by_keys, by_position, delete_files, filled, m
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("version", [2, pytest.param(3, marks=pytest.mark.versions)])
 def test_tasks_of_spark_give_the_numbers_and_rows_of_this_process(version: int, tmp_path: Path, plain_spark: Any) -> None:
     t = filled(made(tmp_path, version, ("p",), write__delete__granularity="partition"))
     by_keys(t, range(0, 120, 6), partition=("a",))

@@ -252,6 +252,7 @@ SPARK_COLUMNS = "id bigint, s string, d decimal(9,2), at timestamp, arr array<st
 
 
 @pytest.mark.spark
+@pytest.mark.versions
 def test_tables_of_spark_are_snapshotted_migrated_and_added_with_equal_rows(home: Catalog, spark: object, tmp_path: Path) -> None:
     sql = spark.sql  # type: ignore[attr-defined]
     sql("CREATE DATABASE IF NOT EXISTS sp")

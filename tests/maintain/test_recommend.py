@@ -306,6 +306,23 @@ def test_a_part_that_fits_the_minutes_costs_its_part_of_the_bytes() -> None:
     assert outcomes(both.auto(budget_minutes=5.1, budget_bytes=900)) == ["partly", "done"]  # 510 and 300 bytes
 
 
+def test_a_cure_is_run_again_for_what_writers_have_added_meanwhile() -> None:
+    class Busy(Verbs):
+        """Writers go on: each cure leaves what was committed while it ran, as much as it took time for."""
+
+        def __init__(self, *findings: Finding, left: float):
+            super().__init__(*findings)
+            self.share = left
+
+        def recommend(self) -> Findings:
+            cost = 1000 * self.share ** len(self.calls)
+            return Findings([finding("a", int(cost))] if cost >= 1 else [], "t")
+
+    assert outcomes(Busy(left=0.1).auto()) == ["done"] * 4
+    assert outcomes(Busy(left=0.5).auto()) == ["done"], "what is left is as much work as the first time"
+    assert outcomes(Busy(left=1.0).auto()) == ["done"]
+
+
 def test_a_dry_run_plans_all_cures_and_changes_nothing() -> None:
     verbs = Verbs(finding("a"), finding("b"))
     assert outcomes(verbs.auto(dry_run=True)) == ["planned", "planned"]

@@ -12,7 +12,9 @@ from frazil.table import engines
 from tests.maintain.compacting import ALL, LINEAGE, STRATEGIES, Meanwhile, rows, rows_of_file, table_of
 
 pytestmark = pytest.mark.spark
-BY_NAME = pytest.mark.parametrize("how", STRATEGIES, ids=lambda h: str(h.get("sort_order", h["strategy"])))
+BY_NAME = pytest.mark.parametrize(
+    "how", [pytest.param(h, id=str(h.get("sort_order", h["strategy"])), marks=pytest.mark.versions if n == 1 else ()) for n, h in enumerate(STRATEGIES)]
+)  # fmt: skip
 
 
 @BY_NAME

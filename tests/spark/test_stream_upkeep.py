@@ -31,6 +31,7 @@ def write(spark, table, tmp_path, batches, **options):
     return drained(writer.trigger(availableNow=True))
 
 
+@pytest.mark.versions
 def test_a_stream_compacts_and_expires_what_it_has_written(spark, table, tmp_path):
     batches = [[(n % 4, "a", n), (100 + n, "b", n)] for n in range(6)]
     options = {

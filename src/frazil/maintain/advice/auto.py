@@ -4,6 +4,7 @@ table as it was, is reported, and does not keep the others from running."""
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -20,6 +21,8 @@ from frazil.maintain.procedure import ProcedureResult
 
 _log = logging.getLogger("frazil")
 FEWEST_FILES = 5
+REPEATED = 0.25
+"""Share of a cure's estimated time below which it is run again, for what others have written meanwhile."""
 Run = Callable[[str], Callable[..., Any] | None]
 Renew = Callable[[], object]
 
@@ -44,7 +47,7 @@ class AutoStep:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class AutoResult(ProcedureResult):
-    """Hold the steps of `auto`, one per finding."""
+    """Hold the steps of `auto`, one per finding, and one more for each time that a cure was run again."""
 
     steps: tuple[AutoStep, ...] = field(default=(), metadata={"ours": True})
 
@@ -95,7 +98,8 @@ def auto(
 
     `run`: looks up a verb of `t.maintenance`. `hold`: takes the table's lease, and returns a function that renews it; while another owner
     has it, no cure is run. `on_done`: called with the kind of each finding whose cure was done. The budget is compared with the estimated
-    costs before a cure is begun; a cure that may be done in parts is done as far as it fits. The cure of each finding is tried once.
+    costs before a cure is begun; a cure that may be done in parts is done as far as it fits. A cure that was done is run again only where
+    it is found to cost a small share of the time before: for what writers have added while it ran.
     """
     for name, value, example in (("budget_bytes", budget_bytes, "10 << 30"), ("budget_minutes", budget_minutes, "20")):
         if value is not None and (isinstance(value, bool) or not isinstance(value, Real) or not value > 0):
@@ -139,18 +143,20 @@ class _Steps:
 
     def taken(self, findings: Findings) -> list[AutoStep]:
         """Take a step for each finding, also for those that come up meanwhile."""
-        steps: dict[tuple[str, int | None], AutoStep] = {}
-        while (finding := next((f for f in findings if f.subject not in steps), None)) is not None:
+        steps: list[AutoStep] = []
+        repeated_below: dict[tuple[str, int | None], float] = {}
+        while (finding := next((f for f in findings if f.cost_minutes < repeated_below.get(f.subject, math.inf)), None)) is not None:
             if (held := self._lost_lease()) is not None:
-                left = [f for f in findings if f.subject not in steps]
-                return [*steps.values(), *(_waits(f, held) for f in left)]
-            step = steps[finding.subject] = self._step(finding)
+                return [*steps, *(_waits(f, held) for f in findings if f.subject not in repeated_below)]
+            step = self._step(finding)
+            steps.append(step)
+            repeated_below[finding.subject] = REPEATED * finding.cost_minutes if step.outcome == "done" else 0.0
             if step.outcome == "unknown":
                 break
             if not self.dry_run and step.outcome in ("done", "partly"):
                 self._tell(finding.kind)
                 findings = self.recommend()
-        return list(steps.values())
+        return steps
 
     def _step(self, finding: Finding) -> AutoStep:
         budget = self.budget

@@ -8,7 +8,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.maintain.advice.finding import OPEN_SECONDS, READ_BYTES_PER_SECOND, REWRITE_BYTES_PER_SECOND, Cure, Finding, size_text
+from frazil.maintain.advice.finding import (
+    OPEN_SECONDS,
+    READ_BYTES_PER_SECOND,
+    REWRITE_BYTES_PER_SECOND,
+    Cure,
+    Finding,
+    count_text,
+    size_text,
+)
 from frazil.maintain.advice.table_state import AilingTable, sorted_by
 from frazil.spec.data_file import DataFileContent
 from frazil.spec.properties import DELETE_TARGET_FILE_SIZE, TARGET_FILE_SIZE
@@ -24,9 +32,9 @@ _LIMIT = "max-files-to-rewrite"
 Numbers = np.ndarray[Any, Any]
 
 
-def rewrite_minutes(state: AilingTable, size: float) -> float:
-    """Estimate how long it takes to read and write bytes of data files."""
-    return size / (REWRITE_BYTES_PER_SECOND * state.workers) / 60
+def rewrite_minutes(state: AilingTable, size: float, files: int) -> float:
+    """Estimate how long it takes to open files, and to read and write their bytes; of small files, the opening takes longer."""
+    return (size / REWRITE_BYTES_PER_SECOND + files * OPEN_SECONDS) / state.workers / 60
 
 
 def small_files(state: AilingTable) -> Finding | None:
@@ -45,8 +53,8 @@ def small_files(state: AilingTable) -> Finding | None:
     text = f"{files:,} small files in {_partitions(int(worth.sum()))} hold {size_text(size)}: {size_text(size / files)} each"
     return Finding(
         "small_files", f"{text}, where {size_text(target)} is wanted.",
-        {"files": files, "bytes": size, "files_after": left, "partitions": int(worth.sum())}, 2 * size, rewrite_minutes(state, size),
-        f"a full read opens {len(sizes) - files + left:,} files instead of {len(sizes):,}", saved,
+        {"files": files, "bytes": size, "files_after": left, "partitions": int(worth.sum())}, 2 * size, rewrite_minutes(state, size, files),
+        f"a full read opens {count_text(len(sizes) - files + left, 'file')} instead of {len(sizes):,}", saved,
         Cure("rewrite_data_files", {}, _LIMIT),
     )  # fmt: skip
 
@@ -66,7 +74,7 @@ def deleted_rows(state: AilingTable) -> Finding | None:
     return Finding(
         "deleted_rows", f"{deleted:,} of {state.rows:,} rows ({share:.0%}) are deleted by {deletes.num_rows:,} vectors or delete files.",
         {"rows_deleted": deleted, "rows": state.rows, "share": share, "files": int(touched.sum())}, 2 * size,
-        rewrite_minutes(state, size), f"reads no longer read and drop {share:.0%} of the rows",
+        rewrite_minutes(state, size, int(touched.sum())), f"reads no longer read and drop {share:.0%} of the rows",
         size * share / (READ_BYTES_PER_SECOND * state.workers) + deletes.num_rows * OPEN_SECONDS / state.workers,
         Cure("rewrite_data_files", {"options": option}, _LIMIT),
     )  # fmt: skip
@@ -96,7 +104,7 @@ def position_delete_files(state: AilingTable) -> Finding | None:
     outcome = "deletion vectors take their place in format version 3" if newest else f"{files_after:,} would do"
     return Finding(
         "position_delete_files", f"{files:,} position delete files in {_partitions(int(is_worth.sum()))}: {outcome}.",
-        {"files": files, "bytes": size, "files_after": files_after}, 2 * size, rewrite_minutes(state, size),
+        {"files": files, "bytes": size, "files_after": files_after}, 2 * size, rewrite_minutes(state, size, files),
         f"reads open up to {files - files_after:,} fewer delete files", (files - files_after) * OPEN_SECONDS / state.workers,
         Cure("rewrite_position_delete_files"),
     )  # fmt: skip
@@ -115,7 +123,7 @@ def equality_deletes(state: AilingTable) -> Finding | None:
     return Finding(
         "equality_deletes", f"{records:,} equality deletes in {deletes.num_rows:,} files apply to {int(touched.sum()):,} data files.",
         {"delete_files": deletes.num_rows, "records": records, "files": int(touched.sum())}, size,
-        size / (READ_BYTES_PER_SECOND * state.workers) / 60,
+        (size / READ_BYTES_PER_SECOND + (int(touched.sum()) + deletes.num_rows) * OPEN_SECONDS) / state.workers / 60,
         "reads no longer join every row with the deleted keys; engines without equality deletes read the table",
         size / (READ_BYTES_PER_SECOND * state.workers) + deletes.num_rows * OPEN_SECONDS / state.workers, Cure("convert_equality_deletes"),
     )  # fmt: skip
@@ -142,7 +150,7 @@ def unsorted(state: AilingTable) -> Finding | None:
     depth = float(np.mean([depths[int(g)] for g in groups[deep]]))
     return Finding(
         "unsorted", f"A value of {name}, by which the table is sorted, may lie in {depth:.1f} of the {int(deep.sum()):,} files.",
-        {"depth": depth, "files": int(deep.sum()), "bytes": size}, 2 * size, 2 * rewrite_minutes(state, size),
+        {"depth": depth, "files": int(deep.sum()), "bytes": size}, 2 * size, 2 * rewrite_minutes(state, size, int(deep.sum())),
         f"a search by {name} reads about {1 / depth:.0%} of what it reads now",
         size * (1 - 1 / depth) / (READ_BYTES_PER_SECOND * state.workers) / max(1, int(deep.sum())) * depth,
         Cure("rewrite_data_files", {"strategy": "sort", "options": {"rewrite-all": "true"}}),

@@ -111,7 +111,7 @@ def layout(state: AilingTable, scans: Sequence[LoggedScan], columns: frozenset[i
     size, skipped = state.file_bytes, int(best.skipped)
     finding = Finding(
         "layout", text, {"scans": len(scans), "bytes_read": read, "bytes_skipped": skipped, "share": share, "bytes": size}, 2 * size,
-        2 * rewrite_minutes(state, size), f"scans like these read about {1 - share:.0%} of what they read now{keeps}",
+        2 * rewrite_minutes(state, size, state.files.num_rows), f"scans like these read about {1 - share:.0%} of what they read now{keeps}",
         skipped / len(scans) / (READ_BYTES_PER_SECOND * state.workers),
         Cure("rewrite_data_files", {"strategy": "sort", "sort_order": order, "options": {"rewrite-all": "true"}}),
         by_auto=False,
