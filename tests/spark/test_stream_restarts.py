@@ -5,8 +5,10 @@ from __future__ import annotations
 import shutil
 import threading
 
+import pyarrow as pa
 import pytest
 
+from frazil.spark.host.settings import temporarily
 from frazil.spark.streams.batch_rows import FrameRows
 from tests.spark.test_stream_sink import KEYS, SCHEMA, drained, folder, held, stream, unknown_files
 
@@ -125,3 +127,24 @@ def test_so_many_tasks_write_a_batch_as_write_parallelism_says(spark, catalog, t
         assert [len(p) for p in parts] == [5]
     else:
         assert len(table.inspect.files()) == 5
+
+
+def test_the_tasks_of_a_large_batch_hold_a_bounded_part_of_its_keys(spark, catalog, tmp_path, monkeypatch):
+    table, parts, slots = catalog.create_table("db.t", SCHEMA), [], spark.sparkContext.defaultParallelism
+    run = FrameRows._run
+
+    def counted(self, *more):
+        found = run(self, *more)
+        parts.append([sum(pa.ipc.open_file(path.removeprefix("file://")).read_all().num_rows for path in files) for files in found])
+        return found
+
+    monkeypatch.setattr(FrameRows, "_run", counted)
+    small = {f"spark.sql.adaptive.{name}": "4KB" for name in ("advisoryPartitionSizeInBytes", "coalescePartitions.minPartitionSize")}
+    where = folder(tmp_path, [(n % 3000, "a", n) for n in range(6000)])
+    with temporarily(spark, small):
+        drained(writer(spark, table, where, tmp_path / "small", **KEYS))
+        monkeypatch.setattr("frazil.spark.streams.batch_rows._SMALL", 1000)  # so that this batch is a large one
+        drained(writer(spark, table, where, tmp_path / "large", **KEYS))
+    assert len(parts[0]) == slots and len(parts[1]) > 5 * slots and max(parts[1]) < 3000 / slots / 2
+    assert [sum(p) for p in parts] == [3000, 3000]
+    assert held(table) == sorted(((n, "a", n + 3000) for n in range(3000)), key=repr)

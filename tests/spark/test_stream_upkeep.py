@@ -71,9 +71,9 @@ def test_a_stream_that_looks_up_its_keys_compacts_its_small_files_by_itself_unle
 @pytest.mark.parametrize(
     ("mode", "given", "found"),
     [
-        ({"mode": "upsert"}, {}, [("rewrite", {"commits": 20})]),
+        ({"mode": "upsert"}, {}, [("rewrite", {"commits": 10})]),
         ({"mode": "cdc"}, {"maintenance.expire.every-commits": 7, "maintenance.convert.every-commits": 9},
-         [("convert", {"commits": 9}), ("rewrite", {"commits": 20}), ("expire", {"commits": 7})]),
+         [("convert", {"commits": 9}), ("rewrite", {"commits": 10}), ("expire", {"commits": 7})]),
         ({"mode": "upsert"}, {"maintenance.rewrite.every-commits": 3}, [("rewrite", {"commits": 3})]),
         ({"mode": "upsert"}, {"maintenance.rewrite.enabled": "false"}, []),
         ({"mode": "upsert", "strategy": "equality-deletes"}, {}, []),

@@ -17,7 +17,7 @@ from frazil.spec.properties import TARGET_FILE_SIZE
 from frazil.stream.hooks import MicroBatch
 from frazil.stream.sink.options import LOOKUP, SinkOptions
 
-_COMMITS = 20
+_COMMITS = 10
 _SMALL = 16 << 20
 
 
