@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import uuid
 from collections.abc import Iterator
@@ -48,13 +49,7 @@ def s3_place() -> tuple[str, dict[str, str]]:
         "s3.secret-access-key": os.environ.get("FRAZIL_TEST_S3_SECRET_KEY", "testtest"),
         "s3.path-style-access": "true",
     }
-    pyarrow.fs.S3FileSystem(
-        endpoint_override=properties["s3.endpoint"],
-        access_key=properties["s3.access-key-id"],
-        secret_key=properties["s3.secret-access-key"],
-        region="us-east-1",
-        allow_bucket_creation=True,
-    ).create_dir("frazil-test")
+    _make_bucket(properties["s3.endpoint"], properties["s3.access-key-id"], properties["s3.secret-access-key"])
     return f"s3://frazil-test/{uuid.uuid4().hex}", properties
 
 
@@ -66,8 +61,19 @@ def azurite_place() -> tuple[str, dict[str, str]]:
     endpoint = os.environ["FRAZIL_TEST_AZURITE"]
     account = "devstoreaccount1"
     text = f"DefaultEndpointsProtocol=http;AccountName={account};AccountKey={AZURITE_KEY};BlobEndpoint={endpoint}/{account};"
-    host = endpoint.removeprefix("http://")
+    _make_container(endpoint.removeprefix("http://"), account)
+    return f"abfss://frazil-test@{account}.dfs.core.windows.net/{uuid.uuid4().hex}", {"adls.connection-string": text}
+
+
+@functools.cache  # Azurite cuts some of its answers when the container is there already, which costs pyarrow half a minute
+def _make_container(host: str, account: str) -> None:
     pyarrow.fs.AzureFileSystem(
         account, account_key=AZURITE_KEY, blob_storage_authority=host, blob_storage_scheme="http", dfs_storage_authority=host, dfs_storage_scheme="http",
     ).create_dir("frazil-test")  # fmt: skip
-    return f"abfss://frazil-test@{account}.dfs.core.windows.net/{uuid.uuid4().hex}", {"adls.connection-string": text}
+
+
+@functools.cache
+def _make_bucket(endpoint: str, access_key: str, secret_key: str) -> None:
+    pyarrow.fs.S3FileSystem(
+        endpoint_override=endpoint, access_key=access_key, secret_key=secret_key, region="us-east-1", allow_bucket_creation=True
+    ).create_dir("frazil-test")

@@ -219,7 +219,7 @@ def test_the_table_says_whether_its_commits_take_the_lock(opened: Opened, db: st
         ({"uri": "thrift://user:secret@a:9083"}, "uri"),
         ({"hive.lock-timeout-ms": "soon"}, "hive.lock-timeout-ms"),
         ({"engine.hive.lock-enabled": "maybe"}, "engine.hive.lock-enabled"),
-        ({"hive.kerberos-authentication": "true"}, "hive.kerberos-authentication"),
+        ({"hive.metastore.client.auth.mode": "JWT"}, "hive.metastore.client.auth.mode"),
         ({"ugi": ":group"}, "ugi"),
     ],
 )

@@ -14,6 +14,7 @@ import frazil
 from frazil.catalog import load_backend
 from frazil.catalog.configuration import configuration
 from frazil.catalog.hive import HiveCatalog
+from frazil.catalog.hive.settings import KerberosIdentity, PlainIdentity, Tls
 from frazil.errors import InvalidInput, Unsupported
 from tests.catalog.conftest import HIVE
 
@@ -83,6 +84,18 @@ def test_folders_are_looked_through_in_order_and_a_changed_file_is_read_again(tm
     assert found(env)["uri"] == "thrift://changed:1", "a folder without the file is passed over"
 
 
+def test_who_asks_and_whether_by_tls_is_told_by_the_file_but_no_password(tmp_path: Path) -> None:
+    secure = {"hive.metastore.use.SSL": "true", "hive.metastore.sasl.enabled": "true", "hive.metastore.kerberos.principal": "hms/_HOST@EXAMPLE.COM"}
+    backend = load_backend("h", type="hive", environ=site(tmp_path, {**SITE, **secure}), warehouse="/w")
+    assert isinstance(backend, HiveCatalog)
+    assert backend.settings.identity == KerberosIdentity("hms", None, "EXAMPLE.COM") and backend.settings.tls == Tls(None, None, None)
+    plain = {"hive.metastore.client.auth.mode": "PLAIN", "hive.metastore.client.plain.username": "me", "hive.metastore.client.plain.password": "no"}
+    password = {"hive.metastore.client.plain.password": "s3cr3t"}
+    backend = load_backend("h", type="hive", environ=site(tmp_path, {**SITE, **plain}), warehouse="/w", **password)
+    assert isinstance(backend, HiveCatalog) and backend.settings.identity == PlainIdentity("me", "s3cr3t")
+    assert "s3cr3t" not in repr(backend) + repr(backend.settings)
+
+
 def test_a_warehouse_without_a_scheme_lies_in_the_default_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     env = site(tmp_path, {"hive.metastore.warehouse.dir": "/user/hive/warehouse"})
     monkeypatch.delenv("HADOOP_HOME", raising=False)
@@ -101,7 +114,6 @@ def test_a_warehouse_without_a_scheme_lies_in_the_default_file_system(tmp_path: 
         ({"hive.metastore.uris": "${hive.host}"}, Unsupported, "hive.metastore.uris of .*hive-site.xml refers to a variable.*property uri"),
         ({"hive.metastore.client.socket.timeout": "²s"}, InvalidInput, "socket.timeout of .*hive-site.xml must be a time"),
         ({"hive.metastore.client.socket.timeout": "2 moons"}, InvalidInput, "must be a time such as 600s"),
-        ({"hive.metastore.uris": "thrift://a", "hive.metastore.use.SSL": "true"}, Unsupported, "use.SSL of .*hive-site.xml"),
     ],
 )
 def test_values_that_cannot_be_taken_are_named_with_their_file(

@@ -16,8 +16,8 @@ from frazil.catalog.base import Unclear
 from frazil.catalog.hive import calls
 from frazil.catalog.hive.calls import MetastoreCall
 from frazil.catalog.hive.settings import HiveSettings
-from frazil.catalog.hive.transport import AnswerLimits, opened_socket, protocol_over, thrift_library
-from frazil.errors import StorageError, Unsupported
+from frazil.catalog.hive.transport import AnswerLimits, opened_socket, protocol_over, thrift_library, transport_over
+from frazil.errors import FrazilError, StorageError, Unsupported
 from frazil.spec.properties import HIVE_LOCK_ENABLED
 
 logger = logging.getLogger("frazil.catalog")
@@ -51,10 +51,16 @@ class Connection:
         self.server, self.address = server, f"{address[0]}:{address[1]}"
         self._limits = AnswerLimits()
         try:
-            self._socket = opened_socket(address, self._limits, settings.connect_timeout, settings.read_timeout)
+            self._socket = opened_socket(address, self._limits, settings)
+            try:
+                self._protocol = protocol_over(transport_over(self._socket, address, self._limits, settings))
+            except BaseException:
+                self._socket.close()
+                raise
+        except FrazilError:
+            raise
         except Exception as error:
             raise _Broken(error, sent=False) from error
-        self._protocol = protocol_over(thrift_library().transports.TBufferedTransport(self._socket))
 
     def is_alive(self) -> bool:
         """Tell whether the server has not closed the connection since its last use."""
@@ -172,12 +178,15 @@ class HiveClient:
                     continue
                 self._server = server
                 return connection
-        raise StorageError(
-            f"No Hive Metastore answers: {', '.join(failures.values())}.", hint="Check the catalog property uri, and that the server runs."
-        )
+        hint = "Check the catalog property uri, and that the server runs."
+        if self.settings.identity is not None:
+            hint += " Check who asks, too: the user and password, or the Kerberos ticket (klist)."
+        raise StorageError(f"No Hive Metastore answers: {', '.join(failures.values())}.", hint=hint)
 
     def _introduce(self, connection: Connection) -> None:
         """Tell the server who asks, as Java's client does. A server that does not want to know is asked all the same."""
+        if self.settings.identity is not None:  # the server knows it by SASL
+            return
         try:
             connection.call(calls.SET_UGI, (self.settings.user, list(self.settings.groups)))
         except (MetastoreError, Unsupported) as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from frazil.catalog.base import flag, option
@@ -13,6 +13,8 @@ from frazil.errors import InvalidInput, Unsupported
 from frazil.spec.properties import HIVE_ENGINE_ENABLED, HIVE_LOCK_ENABLED
 from frazil.storage import redact_text
 
+AUTH_MODE, PLAIN_USER = "hive.metastore.client.auth.mode", "hive.metastore.client.plain.username"
+PLAIN_PASSWORD, USE_TLS = "hive.metastore.client.plain.password", "hive.metastore.use.SSL"
 _TIMES = {  # milliseconds; the first five are Java's, which takes them of Hadoop's configuration as iceberg.hive.<name>
     "hive.lock-timeout-ms": 180_000,
     "hive.lock-check-min-wait-ms": 50,
@@ -25,10 +27,37 @@ _TIMES = {  # milliseconds; the first five are Java's, which takes them of Hadoo
 _FLAGS = (HIVE_ENGINE_ENABLED.name, HIVE_LOCK_ENABLED.name, "hive.hive2-compatible")
 _SIZE = "hive.table-property-max-size"
 HIVE_PROPERTIES = (
-    "uri", "ugi", "list-all-tables", "unique-table-location", "hive.kerberos-authentication",
+    "uri", "ugi", "list-all-tables", "unique-table-location", "hive.kerberos-authentication", "hive.kerberos-service-name",
+    "hive.metastore.kerberos.principal", AUTH_MODE, PLAIN_USER, PLAIN_PASSWORD, USE_TLS, "ssl.cabundle", "ssl.client.cert", "ssl.client.key",
     *(prefix + key for key in (*_TIMES, *_FLAGS, _SIZE) for prefix in ("", "iceberg.")),
 )  # fmt: skip
 _PORT = 9083
+
+
+@dataclass(frozen=True)
+class Tls:
+    """Hold the files of TLS, in PEM format. `ca_bundle` None: the authorities that the system knows."""
+
+    ca_bundle: str | None
+    client_cert: str | None
+    client_key: str | None
+
+
+@dataclass(frozen=True)
+class PlainIdentity:
+    """Hold a user and password for SASL's PLAIN."""
+
+    user: str
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class KerberosIdentity:
+    """Hold the principal of the metastore, which a Kerberos ticket is asked for. `host` None: the one of the address."""
+
+    service: str
+    host: str | None = None
+    realm: str | None = None
 
 
 @dataclass(frozen=True)
@@ -51,15 +80,13 @@ class HiveSettings:
     heartbeat_interval: float
     connect_timeout: float
     read_timeout: float
+    identity: PlainIdentity | KerberosIdentity | None = None
+    """Who asks, by SASL; None: without SASL, the user is only told."""
+    tls: Tls | None = None
 
 
 def settings(properties: Mapping[str, str]) -> HiveSettings:
     """Read the settings. Raises InvalidInput for an invalid value, Unsupported for one that is not served."""
-    if flag(properties, "hive.kerberos-authentication", default=False):
-        raise Unsupported(
-            "Catalog property hive.kerberos-authentication is true, but Kerberos (SASL) is not served.",
-            hint="Use a metastore without SASL, or one behind a REST catalog; see KNOWN_GAPS.md.",
-        )
     user, *groups = (properties.get("ugi") or _user()).split(":")
     if not user:
         raise InvalidInput("Catalog property ugi must be a user, or user:group.")
@@ -69,7 +96,52 @@ def settings(properties: Mapping[str, str]) -> HiveSettings:
         _flag(properties, HIVE_LOCK_ENABLED.name, True), _flag(properties, HIVE_ENGINE_ENABLED.name, False),
         _flag(properties, "hive.hive2-compatible", True), flag(properties, "list-all-tables", default=False),
         flag(properties, "unique-table-location", default=False), _number(properties, _SIZE, 32_672, least=0), *times,
+        identity=_identity(properties), tls=_tls(properties),
     )  # fmt: skip
+
+
+def _identity(properties: Mapping[str, str]) -> PlainIdentity | KerberosIdentity | None:
+    mode = properties.get(AUTH_MODE, "NOSASL").strip().upper()
+    if flag(properties, "hive.kerberos-authentication", default=False):
+        if mode not in ("NOSASL", "KERBEROS"):
+            raise InvalidInput(f"Catalog property {AUTH_MODE} is {mode}, but hive.kerberos-authentication is true.", hint="Keep one of them.")
+        return _kerberos(properties)
+    match mode:
+        case "NOSASL":
+            return None
+        case "KERBEROS":
+            return _kerberos(properties)
+        case "PLAIN":
+            user, password = properties.get(PLAIN_USER), properties.get(PLAIN_PASSWORD)
+            if not user or password is None or "\0" in user + password:
+                raise InvalidInput(f"Catalog property {AUTH_MODE} is PLAIN, which needs {PLAIN_USER} and {PLAIN_PASSWORD}.")
+            return PlainIdentity(user, password)
+    raise Unsupported(f"Catalog property {AUTH_MODE} is {mode}.", hint="Served are NOSASL, PLAIN and KERBEROS.")
+
+
+def _kerberos(properties: Mapping[str, str]) -> KerberosIdentity:
+    """Read the metastore's principal: Java's `hive.metastore.kerberos.principal`, as in hive/_HOST@REALM, or PyIceberg's name of the service
+    alone."""
+    given, service = properties.get("hive.metastore.kerberos.principal"), properties.get("hive.kerberos-service-name")
+    if not given:
+        return KerberosIdentity(service or "hive")
+    found = re.fullmatch(r"([^/@\s]+)(?:/([^/@\s]+))?(?:@([^/@\s]+))?", given)
+    if found is None:
+        text = f"Catalog property hive.metastore.kerberos.principal must look like hive/_HOST@REALM, not {given!r}."
+        raise InvalidInput(text)
+    if service and service != found[1]:
+        text = f"Catalog property hive.kerberos-service-name is {service}, but hive.metastore.kerberos.principal is {given}."
+        raise InvalidInput(text, hint="Keep one of them.")
+    return KerberosIdentity(found[1], None if found[2] in (None, "_HOST") else found[2], found[3])
+
+
+def _tls(properties: Mapping[str, str]) -> Tls | None:
+    files = Tls(*(properties.get(f"ssl.{name}") for name in ("cabundle", "client.cert", "client.key")))
+    if flag(properties, USE_TLS, default=False):
+        return files
+    if files != Tls(None, None, None):
+        raise InvalidInput(f"Files of TLS (ssl.*) are given, but the catalog property {USE_TLS} is not true.")
+    return None
 
 
 def addresses(uri: str) -> tuple[tuple[str, int], ...]:

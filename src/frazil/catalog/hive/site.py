@@ -10,16 +10,17 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 
-from frazil.catalog.hive.settings import HIVE_PROPERTIES
+from frazil.catalog.hive.settings import AUTH_MODE, HIVE_PROPERTIES, PLAIN_USER, USE_TLS
 from frazil.errors import InvalidInput, Unsupported
 from frazil.storage.hdfs_options import hadoop_folder, of_files, site_values
 from frazil.storage.locations import join, scheme_of
 
-_SECURE, _TIMEOUT = "hive.metastore.use.SSL", "hive.metastore.client.socket.timeout"
+_TIMEOUT = "hive.metastore.client.socket.timeout"
 _NAMES = {
     "hive.metastore.uris": "uri",
     "hive.metastore.warehouse.dir": "warehouse",
     "hive.metastore.sasl.enabled": "hive.kerberos-authentication",
+    **{key: key for key in ("hive.metastore.kerberos.principal", AUTH_MODE, PLAIN_USER, USE_TLS)},
     _TIMEOUT: "iceberg.hive.client.socket-timeout-ms",
 }
 _OF_ICEBERG = frozenset(key for key in HIVE_PROPERTIES if key.startswith("iceberg."))
@@ -58,7 +59,7 @@ def metastore_sources(
 
 
 def _is_taken(key: str) -> bool:
-    return key in _NAMES or key in _OF_ICEBERG or key == _SECURE  # which has no name of its own
+    return key in _NAMES or key in _OF_ICEBERG
 
 
 def _site_file(environ: Mapping[str, str]) -> str | None:
@@ -73,14 +74,12 @@ def _translated(values: Mapping[str, str], place: str, known: Mapping[str, str])
     found: dict[str, str] = {}
     for key, value in values.items():
         name = _NAMES.get(key, key)
-        if not value or name in known or not _is_taken(key) or key == _SECURE or (key == _TIMEOUT and name in values):
+        if not value or name in known or not _is_taken(key) or (key == _TIMEOUT and name in values):
             continue
         if "${" in value:
             hint = f"Write its value out, or give the catalog the property {name}."
             raise Unsupported(f"{key} of {place} refers to a variable, which Frazil does not resolve: {value}.", hint=hint)
         found[name] = value
-    if "uri" in found and values.get(_SECURE, "").lower() == "true":
-        raise Unsupported(f"{_SECURE} of {place} is true, but metastores over TLS are not served.", hint="See KNOWN_GAPS.md.")
     if "warehouse" in found:
         found["warehouse"] = _qualified(found["warehouse"], known)
     if _NAMES[_TIMEOUT] in found and _NAMES[_TIMEOUT] not in values:

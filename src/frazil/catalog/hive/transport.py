@@ -1,14 +1,19 @@
-"""Open connections of the Thrift library to a metastore, with limits on what an answer may hold and how long it may take."""
+"""Open connections of the Thrift library to a metastore: over TLS and SASL where that is wanted, with limits on what an answer may hold and
+how long it may take."""
 
 from __future__ import annotations
 
 import functools
 import logging
+import select
+import ssl
 import time
 from dataclasses import dataclass
 from typing import Any
 
-from frazil.errors import NotInstalledError
+from frazil.catalog.hive.sasl import Kerberos, Mechanism, Plain, SaslTransport
+from frazil.catalog.hive.settings import HiveSettings, PlainIdentity, Tls
+from frazil.errors import InvalidInput, NotInstalledError
 
 _LONGEST_ANSWER_S = 600.0
 _MOST_BYTES = 1 << 29
@@ -81,16 +86,55 @@ def _limited_socket() -> type[Any]:
             self.limits.take(len(data))
             return data
 
+        def isOpen(self) -> bool:  # noqa: N802  # the library's name
+            if not isinstance(self.handle, ssl.SSLSocket):
+                return bool(super().isOpen())
+            return not select.select([self.handle], [], [], 0)[0]  # an idle server says nothing before it takes its leave
+
     return LimitedSocket
 
 
-def opened_socket(address: tuple[str, int], limits: AnswerLimits, connect_timeout: float, read_timeout: float) -> Any:
-    """Open a socket. Raises what the Thrift library raises."""
-    socket = _limited_socket()(limits, *address, read_timeout=read_timeout)
-    socket.setTimeout(connect_timeout * 1000)
+def opened_socket(address: tuple[str, int], limits: AnswerLimits, settings: HiveSettings) -> Any:
+    """Open a socket. Raises what the Thrift library and TLS raise, InvalidInput for files of TLS that cannot be used."""
+    socket = _limited_socket()(limits, *address, read_timeout=settings.read_timeout)
+    socket.setTimeout(settings.connect_timeout * 1000)
     socket.open()
-    socket.setTimeout(read_timeout * 1000)
+    if settings.tls is not None:
+        try:
+            socket.handle = _tls_context(settings.tls).wrap_socket(socket.handle, server_hostname=address[0])
+        except BaseException:
+            socket.close()
+            raise
+    socket.setTimeout(settings.read_timeout * 1000)
     return socket
+
+
+@functools.lru_cache(maxsize=16)
+def _tls_context(tls: Tls) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=tls.ca_bundle)
+        if tls.client_cert:
+            context.load_cert_chain(tls.client_cert, tls.client_key)
+    except (OSError, ValueError) as error:  # of ssl, too
+        text = f"TLS cannot be used as ssl.cabundle, ssl.client.cert and ssl.client.key say: {error}."
+        raise InvalidInput(text, hint="They name files in PEM format.") from error
+    return context
+
+
+def transport_over(socket: Any, address: tuple[str, int], limits: AnswerLimits, settings: HiveSettings) -> Any:
+    """Return the transport over an open socket; with SASL, after the server knows who asks. Raises SaslRefused, NotInstalledError, and what
+    the libraries raise."""
+    identity = settings.identity
+    if identity is None:
+        return thrift_library().transports.TBufferedTransport(socket)
+    if isinstance(identity, PlainIdentity):
+        mechanism: Mechanism = Plain(identity.user, identity.password)
+    else:
+        mechanism = Kerberos(identity.service, identity.host or address[0], identity.realm)
+    sasl = SaslTransport(socket, mechanism)
+    limits.begin()
+    sasl.negotiate()
+    return sasl
 
 
 def protocol_over(transport: Any) -> Any:
