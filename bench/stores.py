@@ -127,7 +127,7 @@ for line in sys.stdin:
     for key, value in asked["catalog"].items():
         conf.set(key[7:], value) if key.startswith("hadoop.") else properties.put(key, value)
     catalog = ib.CatalogUtil.buildIcebergCatalog(asked["name"], properties, conf)
-    table = catalog.loadTable(ib.catalog.TableIdentifier.of(asked["table"]))
+    table = catalog.loadTable(ib.catalog.TableIdentifier.parse(asked["table"]))
     times = []
     for n in range(asked["rounds"]):
         file = ib.DataFiles.builder(table.spec()).withPath(f"/nowhere/java-{n}.parquet").withFileSizeInBytes(100000).withRecordCount(1000).build()
@@ -145,17 +145,18 @@ class Java:
         python = str(peers / "java/bin/python")
         iceberg = next((peers / "jars").glob("iceberg-spark-runtime-4.1_2.13-*.jar"))
         path = ",".join([str(iceberg), jars("s3a", folder, python), jars("sqlite", folder, python)])
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+        self._log = folder / "java.log"
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self._log.open("w"), "text": True}
         self._process: Any = subprocess.Popen([python, "-c", JAVA, path], **pipes)  # type: ignore[call-overload]
 
-    def commits(self, kind: str, settings: dict[str, str], table: list[str], rounds: int) -> list[float]:
+    def commits(self, kind: str, settings: dict[str, str], table: str, rounds: int) -> list[float]:
         asked = {"name": "bench", "catalog": for_java(kind, settings), "table": table, "rounds": rounds}
         self._process.stdin.write(json.dumps(asked) + "\n")
         self._process.stdin.flush()
         for line in self._process.stdout:
             if line.startswith("TIMES"):
                 return list(json.loads(line.removeprefix("TIMES")))
-        raise SystemExit(f"Java ended at {kind}.")
+        raise SystemExit(f"Java ended at {kind}: see {self._log}.")
 
     def close(self) -> None:
         self._process.stdin.close()
@@ -174,7 +175,7 @@ def append(folder: Path, peers: Path, s3: str, sizes: tuple[int, ...]) -> None:
                         append_one(table, n)
                     times = [timed(functools.partial(append_one, table, n)) for n in range(size, size + 30)]
                     report(f"append_{kind}_{size}", "frazil", times)
-                    report(f"append_{kind}_{size}", "java", java.commits(kind, settings, ["db", f"t{size}"], 30))
+                    report(f"append_{kind}_{size}", "java", java.commits(kind, settings, f"db.t{size}", 30))
         java.close()
 
 
@@ -311,12 +312,12 @@ def main() -> None:
         pa.fs.S3FileSystem(
             endpoint_override=s3, access_key="testuser", secret_key="testtest", region="us-east-1", allow_bucket_creation=True
         ).create_dir(BUCKET)
-        if "append" in given.parts:
-            append(folder, given.peers, s3, tuple(given.snapshots))
         if "plan" in given.parts:
             plan(folder, s3, given.files)
         if "scan" in given.parts:
             scan(folder, s3, given.rows, given.rounds)
+        if "append" in given.parts:
+            append(folder, given.peers, s3, tuple(given.snapshots))
 
 
 if __name__ == "__main__":
