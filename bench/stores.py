@@ -198,6 +198,7 @@ def plan(folder: Path, s3: str, files: int) -> None:
             for first in range(0, files, 2000):
                 many = [made_up(n, COLUMNS) for n in range(first, min(first + 2000, files))]
                 table._loaded = commit(table._backend, table._loaded, [Append(many)]).table
+    times: dict[str, list[float]] = {name: [] for name in places}
     for turn in range(6):
         for name, properties in places.items():
             frazil.clear_caches()
@@ -207,11 +208,9 @@ def plan(folder: Path, s3: str, files: int) -> None:
                 seconds = time.perf_counter() - start
                 assert planned == files, planned
                 if turn:
-                    places[name].setdefault("times", "[]")
-                    places[name]["times"] = json.dumps([*json.loads(places[name]["times"]), seconds])
-        frazil.clear_caches()
+                    times[name].append(seconds)
     for name, properties in places.items():
-        report("plan_all", name, json.loads(properties.pop("times")))
+        report("plan_all", name, times[name])
         if name == "s3":
             with frazil.load_catalog("plan", type="path", **properties) as catalog:
                 transfer(catalog.load_table("db.t"))
@@ -257,7 +256,7 @@ def in_turns(work: str, candidates: dict[str, Callable[[], object]], rounds: int
 
 def scan(folder: Path, s3: str, rows: int, rounds: int) -> None:
     settings = {
-        "spark.jars": jars("s3a", folder, sys.executable), "spark.driver.memory": "3g", "spark.ui.enabled": "false",
+        "spark.jars": jars("s3a", folder, sys.executable), "spark.driver.memory": "3g", "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC", "spark.sql.parquet.compression.codec": "zstd", "spark.hadoop.fs.s3a.endpoint": s3,
         "spark.hadoop.fs.s3a.access.key": KEYS["s3.access-key-id"], "spark.hadoop.fs.s3a.secret.key": KEYS["s3.secret-access-key"],
         "spark.hadoop.fs.s3a.path.style.access": "true", "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
@@ -290,7 +289,7 @@ def scan(folder: Path, s3: str, rows: int, rounds: int) -> None:
         "frazil on spark": lambda: made().append(frame()),
         "pyarrow": lambda: ds.write_dataset(
             rows_read(), f"{BUCKET}/{run}/out/{fresh()}", filesystem=store, format="parquet",
-            file_options=ds.ParquetFileFormat().make_write_options(compression="zstd"), schema=read.schema,
+            file_options=ds.ParquetFileFormat().make_write_options(compression="zstd"),
         ),
         "frazil": lambda: made().append(rows_read()),
     }, rounds)  # fmt: skip
