@@ -127,7 +127,7 @@ for line in sys.stdin:
     for key, value in asked["catalog"].items():
         conf.set(key[7:], value) if key.startswith("hadoop.") else properties.put(key, value)
     catalog = ib.CatalogUtil.buildIcebergCatalog(asked["name"], properties, conf)
-    table = catalog.loadTable(ib.catalog.TableIdentifier.of(asked["table"]))
+    table = catalog.loadTable(ib.catalog.TableIdentifier.parse(asked["table"]))
     times = []
     for n in range(asked["rounds"]):
         file = ib.DataFiles.builder(table.spec()).withPath(f"/nowhere/java-{n}.parquet").withFileSizeInBytes(100000).withRecordCount(1000).build()
@@ -145,17 +145,18 @@ class Java:
         python = str(peers / "java/bin/python")
         iceberg = next((peers / "jars").glob("iceberg-spark-runtime-4.1_2.13-*.jar"))
         path = ",".join([str(iceberg), jars("s3a", folder, python), jars("sqlite", folder, python)])
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+        self._log = folder / "java.log"
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self._log.open("w"), "text": True}
         self._process: Any = subprocess.Popen([python, "-c", JAVA, path], **pipes)  # type: ignore[call-overload]
 
-    def commits(self, kind: str, settings: dict[str, str], table: list[str], rounds: int) -> list[float]:
+    def commits(self, kind: str, settings: dict[str, str], table: str, rounds: int) -> list[float]:
         asked = {"name": "bench", "catalog": for_java(kind, settings), "table": table, "rounds": rounds}
         self._process.stdin.write(json.dumps(asked) + "\n")
         self._process.stdin.flush()
         for line in self._process.stdout:
             if line.startswith("TIMES"):
                 return list(json.loads(line.removeprefix("TIMES")))
-        raise SystemExit(f"Java ended at {kind}.")
+        raise SystemExit(f"Java ended at {kind}: see {self._log}.")
 
     def close(self) -> None:
         self._process.stdin.close()
@@ -174,7 +175,7 @@ def append(folder: Path, peers: Path, s3: str, sizes: tuple[int, ...]) -> None:
                         append_one(table, n)
                     times = [timed(functools.partial(append_one, table, n)) for n in range(size, size + 30)]
                     report(f"append_{kind}_{size}", "frazil", times)
-                    report(f"append_{kind}_{size}", "java", java.commits(kind, settings, ["db", f"t{size}"], 30))
+                    report(f"append_{kind}_{size}", "java", java.commits(kind, settings, f"db.t{size}", 30))
         java.close()
 
 
@@ -197,6 +198,7 @@ def plan(folder: Path, s3: str, files: int) -> None:
             for first in range(0, files, 2000):
                 many = [made_up(n, COLUMNS) for n in range(first, min(first + 2000, files))]
                 table._loaded = commit(table._backend, table._loaded, [Append(many)]).table
+    times: dict[str, list[float]] = {name: [] for name in places}
     for turn in range(6):
         for name, properties in places.items():
             frazil.clear_caches()
@@ -206,11 +208,9 @@ def plan(folder: Path, s3: str, files: int) -> None:
                 seconds = time.perf_counter() - start
                 assert planned == files, planned
                 if turn:
-                    places[name].setdefault("times", "[]")
-                    places[name]["times"] = json.dumps([*json.loads(places[name]["times"]), seconds])
-        frazil.clear_caches()
+                    times[name].append(seconds)
     for name, properties in places.items():
-        report("plan_all", name, json.loads(properties.pop("times")))
+        report("plan_all", name, times[name])
         if name == "s3":
             with frazil.load_catalog("plan", type="path", **properties) as catalog:
                 transfer(catalog.load_table("db.t"))
@@ -256,7 +256,7 @@ def in_turns(work: str, candidates: dict[str, Callable[[], object]], rounds: int
 
 def scan(folder: Path, s3: str, rows: int, rounds: int) -> None:
     settings = {
-        "spark.jars": jars("s3a", folder, sys.executable), "spark.driver.memory": "3g", "spark.ui.enabled": "false",
+        "spark.jars": jars("s3a", folder, sys.executable), "spark.driver.memory": "3g", "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC", "spark.sql.parquet.compression.codec": "zstd", "spark.hadoop.fs.s3a.endpoint": s3,
         "spark.hadoop.fs.s3a.access.key": KEYS["s3.access-key-id"], "spark.hadoop.fs.s3a.secret.key": KEYS["s3.secret-access-key"],
         "spark.hadoop.fs.s3a.path.style.access": "true", "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
@@ -289,7 +289,7 @@ def scan(folder: Path, s3: str, rows: int, rounds: int) -> None:
         "frazil on spark": lambda: made().append(frame()),
         "pyarrow": lambda: ds.write_dataset(
             rows_read(), f"{BUCKET}/{run}/out/{fresh()}", filesystem=store, format="parquet",
-            file_options=ds.ParquetFileFormat().make_write_options(compression="zstd"), schema=read.schema,
+            file_options=ds.ParquetFileFormat().make_write_options(compression="zstd"),
         ),
         "frazil": lambda: made().append(rows_read()),
     }, rounds)  # fmt: skip
@@ -311,12 +311,12 @@ def main() -> None:
         pa.fs.S3FileSystem(
             endpoint_override=s3, access_key="testuser", secret_key="testtest", region="us-east-1", allow_bucket_creation=True
         ).create_dir(BUCKET)
-        if "append" in given.parts:
-            append(folder, given.peers, s3, tuple(given.snapshots))
         if "plan" in given.parts:
             plan(folder, s3, given.files)
         if "scan" in given.parts:
             scan(folder, s3, given.rows, given.rounds)
+        if "append" in given.parts:
+            append(folder, given.peers, s3, tuple(given.snapshots))
 
 
 if __name__ == "__main__":
