@@ -75,7 +75,7 @@ class RewriteDataFiles:
         return self._by("zorder", list(columns))
 
     def to_branch(self, branch: str) -> Self:
-        """Compact this branch."""
+        """Choose the branch to compact (main without this)."""
         return replace(self, branch=branch)
 
     def execute(self, *, dry_run: bool = False, progress: ProgressCallback | None = None) -> RewriteDataFilesResult:
