@@ -45,6 +45,8 @@ from frazil.stream.sink.reduce import POSITION, Reduction, reduced
 from frazil.tasks.runner import Runner
 
 _SMALL = 16 << 20  # bytes for each task, mostly of compressed files
+_MANY = 200  # Spark's default of spark.sql.shuffle.partitions
+_INITIAL, _SHUFFLE = "spark.sql.adaptive.coalescePartitions.initialPartitionNum", "spark.sql.shuffle.partitions"
 _REPORT = s.StructType([s.StructField("part", s.IntegerType()), s.StructField("report", s.BinaryType())])
 
 
@@ -130,8 +132,26 @@ class FrameRows:
         tasks = self.tasks or _few_tasks(self.frame)
         rows = numbered.repartition(*keys) if tasks is None else numbered.repartition(tasks, *keys)
         job = rows.mapInArrow(guarded(__name__, function, work), _REPORT)
-        reports = interruptible(spark, job.collect)
+        with _coalesced_from_many(spark):
+            reports = interruptible(spark, job.collect)
         return [cloudpickle.loads(bytes(r["report"])) for r in sorted(reports, key=lambda r: int(r["part"]))]
+
+
+@contextmanager
+def _coalesced_from_many(spark: Any) -> Iterator[None]:
+    """Let adaptive execution begin with many shuffle partitions inside the block, unless the session says with how many.
+
+    It joins small partitions, and cannot divide large ones; spark.sql.shuffle.partitions is often low in streams, whose state has as many
+    parts. The setting is changed without the lock of `settings.temporarily`, since a query has a session of its own.
+    """
+    if spark.conf.get(_INITIAL, None) is not None:
+        yield
+        return
+    spark.conf.set(_INITIAL, str(max(_MANY, int(spark.conf.get(_SHUFFLE, "0")))))
+    try:
+        yield
+    finally:
+        spark.conf.unset(_INITIAL)
 
 
 def _few_tasks(frame: DataFrame) -> int | None:
