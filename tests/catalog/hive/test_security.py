@@ -200,9 +200,9 @@ def test_kerberos_speaks_rfc_4752_with_a_metastore(layers: int, chosen: int, mar
     assert [given["name"] for given in Ticket.made] == [("hive@127.0.0.1", "host"), ("hms/127.0.0.1@EXAMPLE.COM", "principal")]
 
 
-def test_kerberos_without_its_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kerberos_without_its_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gssapi", None)
-    with scripted_metastore() as server, pytest.raises(NotInstalledError, match="hive-kerberos"):
+    with scripted_metastore() as server, pytest.raises(NotInstalledError, match="pip install gssapi"):
         namespaces(server.uri, **{"hive.kerberos-authentication": "true"})
 
 

@@ -1,4 +1,4 @@
-"""Speak SASL with a Hive Metastore, as its Thrift servers frame it: PLAIN (user and password) and GSSAPI (Kerberos, by python-gssapi)."""
+"""Implement SASL towards a Hive Metastore, as its Thrift servers frame it: PLAIN (user and password), GSSAPI (Kerberos)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SaslRefused(Exception):
 
 
 class Mechanism(Protocol):
-    """Answer a server's challenges, and protect what is sent afterwards."""
+    """Define what answers a server's challenges, and protects what is sent afterwards."""
 
     name: str
     complete: bool
@@ -54,15 +54,15 @@ class Plain:
 
 
 class Kerberos:
-    """Prove who asks by a Kerberos ticket (RFC 4752). Of the layers that a server offers the strongest is used: privacy, then integrity."""
+    """Show who asks by a Kerberos ticket (RFC 4752). Of the layers that a server offers the strongest is used: privacy, then integrity."""
 
     name = "GSSAPI"
 
     def __init__(self, service: str, host: str, realm: str | None):
         try:
-            import gssapi  # type: ignore[import-not-found, unused-ignore]  # an extra of its own, which needs Kerberos' headers
+            import gssapi  # type: ignore[import-not-found, unused-ignore]  # no extra: it is built against the system
         except ImportError as error:
-            raise NotInstalledError("Kerberos needs gssapi.", hint='pip install "frazil[hive-kerberos]"') from error
+            raise NotInstalledError("Kerberos needs gssapi.", hint="pip install gssapi") from error
         if realm:
             name = gssapi.Name(f"{service}/{host}@{realm}", gssapi.NameType.kerberos_principal)
         else:
@@ -95,7 +95,7 @@ class Kerberos:
 
 
 class SaslTransport:
-    """Send and receive frames over a socket of the Thrift library, once both sides have agreed on who asks."""
+    """Pass frames over a socket of the Thrift library, once both sides have agreed on who asks."""
 
     def __init__(self, socket: Any, mechanism: Mechanism):
         self._socket, self._mechanism = socket, mechanism
@@ -131,7 +131,7 @@ class SaslTransport:
             data = self._in.read(size)
         return data
 
-    def readAll(self, size: int) -> bytes:  # noqa: N802  # the Thrift library's name
+    def readAll(self, size: int) -> bytes:  # the Thrift library's name
         """Read so many bytes, as the Thrift library's protocols ask for them."""
         pieces = []
         while size > 0:

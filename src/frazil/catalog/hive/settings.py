@@ -28,7 +28,8 @@ _FLAGS = (HIVE_ENGINE_ENABLED.name, HIVE_LOCK_ENABLED.name, "hive.hive2-compatib
 _SIZE = "hive.table-property-max-size"
 HIVE_PROPERTIES = (
     "uri", "ugi", "list-all-tables", "unique-table-location", "hive.kerberos-authentication", "hive.kerberos-service-name",
-    "hive.metastore.kerberos.principal", AUTH_MODE, PLAIN_USER, PLAIN_PASSWORD, USE_TLS, "ssl.cabundle", "ssl.client.cert", "ssl.client.key",
+    "hive.metastore.kerberos.principal", AUTH_MODE, PLAIN_USER, PLAIN_PASSWORD, USE_TLS,
+    "ssl.cabundle", "ssl.client.cert", "ssl.client.key",
     *(prefix + key for key in (*_TIMES, *_FLAGS, _SIZE) for prefix in ("", "iceberg.")),
 )  # fmt: skip
 _PORT = 9083
@@ -90,21 +91,27 @@ def settings(properties: Mapping[str, str]) -> HiveSettings:
     user, *groups = (properties.get("ugi") or _user()).split(":")
     if not user:
         raise InvalidInput("Catalog property ugi must be a user, or user:group.")
-    times = [_number(properties, key, default) / 1000 for key, default in _TIMES.items()]
     return HiveSettings(
         addresses(properties["uri"]), user, tuple(g for g in groups if g),
         _flag(properties, HIVE_LOCK_ENABLED.name, True), _flag(properties, HIVE_ENGINE_ENABLED.name, False),
         _flag(properties, "hive.hive2-compatible", True), flag(properties, "list-all-tables", default=False),
-        flag(properties, "unique-table-location", default=False), _number(properties, _SIZE, 32_672, least=0), *times,
-        identity=_identity(properties), tls=_tls(properties),
+        flag(properties, "unique-table-location", default=False), _number(properties, _SIZE, 32_672, least=0), *_times(properties),
+        _identity(properties), _tls(properties),
     )  # fmt: skip
+
+
+def _times(properties: Mapping[str, str]) -> tuple[float, float, float, float, float, float, float]:
+    """Return the times of `_TIMES`, in their order, in seconds."""
+    one, two, three, four, five, six, seven = (_number(properties, key, default) / 1000 for key, default in _TIMES.items())
+    return one, two, three, four, five, six, seven
 
 
 def _identity(properties: Mapping[str, str]) -> PlainIdentity | KerberosIdentity | None:
     mode = properties.get(AUTH_MODE, "NOSASL").strip().upper()
     if flag(properties, "hive.kerberos-authentication", default=False):
         if mode not in ("NOSASL", "KERBEROS"):
-            raise InvalidInput(f"Catalog property {AUTH_MODE} is {mode}, but hive.kerberos-authentication is true.", hint="Keep one of them.")
+            text = f"Catalog property {AUTH_MODE} is {mode}, but hive.kerberos-authentication is true."
+            raise InvalidInput(text, hint="Keep one of them.")
         return _kerberos(properties)
     match mode:
         case "NOSASL":
@@ -120,8 +127,8 @@ def _identity(properties: Mapping[str, str]) -> PlainIdentity | KerberosIdentity
 
 
 def _kerberos(properties: Mapping[str, str]) -> KerberosIdentity:
-    """Read the metastore's principal: Java's `hive.metastore.kerberos.principal`, as in hive/_HOST@REALM, or PyIceberg's name of the service
-    alone."""
+    """Read the metastore's principal: Java's `hive.metastore.kerberos.principal`, as in hive/_HOST@REALM, or PyIceberg's name of the
+    service alone."""
     given, service = properties.get("hive.metastore.kerberos.principal"), properties.get("hive.kerberos-service-name")
     if not given:
         return KerberosIdentity(service or "hive")

@@ -86,7 +86,7 @@ def _limited_socket() -> type[Any]:
             self.limits.take(len(data))
             return data
 
-        def isOpen(self) -> bool:  # noqa: N802  # the library's name
+        def isOpen(self) -> bool:  # the library's name
             if not isinstance(self.handle, ssl.SSLSocket):
                 return bool(super().isOpen())
             return not select.select([self.handle], [], [], 0)[0]  # an idle server says nothing before it takes its leave
