@@ -110,6 +110,7 @@ def for_java(kind: str, settings: dict[str, str]) -> dict[str, str]:
         found["warehouse"] = found["warehouse"].replace("s3://", "s3a://")
         own = {"endpoint": settings["s3.endpoint"], "access.key": KEYS["s3.access-key-id"], "secret.key": KEYS["s3.secret-access-key"]}
         own |= {"path.style.access": "true", "endpoint.region": "us-east-1"}
+        found["hadoop.fs.s3.impl"] = "org.apache.hadoop.fs.s3a.S3AFileSystem"
         found |= {f"hadoop.fs.s3a.{k}": v for k, v in own.items()}
     return found
 
@@ -163,10 +164,12 @@ class Java:
         self._process.wait()
 
 
-def append(folder: Path, peers: Path, s3: str, sizes: tuple[int, ...]) -> None:
+def append(folder: Path, peers: Path, s3: str, sizes: tuple[int, ...], kinds: list[str]) -> None:
     with service("hms2", folder) as hive, service("iceberg_rest", folder) as rest:
         java = Java(peers, folder)
-        for kind, settings in catalogs(folder, s3, hive, rest).items():
+        known = catalogs(folder, s3, hive, rest)
+        for kind in kinds:
+            settings = known[kind]
             with frazil.load_catalog("bench", **settings) as catalog:  # type: ignore[arg-type]
                 catalog.create_namespace("db")
                 for size in sizes:
@@ -304,6 +307,7 @@ def main() -> None:
     arguments.add_argument("--rows", type=int, default=16_000_000)
     arguments.add_argument("--files", type=int, default=100_000)
     arguments.add_argument("--snapshots", type=int, nargs="*", default=[10, 1000])
+    arguments.add_argument("--catalogs", nargs="*", default=list(JAVA_CATALOGS), help="of `append`")
     arguments.add_argument("--rounds", type=int, default=3)
     given = arguments.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="stores-", dir=given.folder))
@@ -316,7 +320,7 @@ def main() -> None:
         if "scan" in given.parts:
             scan(folder, s3, given.rows, given.rounds)
         if "append" in given.parts:
-            append(folder, given.peers, s3, tuple(given.snapshots))
+            append(folder, given.peers, s3, tuple(given.snapshots), given.catalogs)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,9 @@ def counted(catalog: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("locked", [True, False])
-def test_a_commit_takes_four_calls_under_the_lock_and_two_without(opened: Opened, db: str, locked: bool) -> None:
+def test_a_commit_takes_four_calls_under_the_lock_and_two_without(opened: Opened, db: str, metastore: str, locked: bool) -> None:
+    if metastore == "hive3" and not locked:
+        pytest.skip("3.1 compares no parameters: it takes commits under the lock alone")
     catalog = opened(**{"engine.hive.lock-enabled": str(locked).lower()})
     table = catalog.create_table(f"{db}.t", "id bigint")
     catalog.create_view(f"{db}.v", "id bigint", sql="SELECT 0")

@@ -145,13 +145,14 @@ def test_servers_that_are_all_gone_are_named() -> None:
 
 @pytest.mark.parametrize("lost", ["answer", "call"])
 def test_a_commit_whose_answer_is_lost_is_decided_by_where_the_pointer_is(
-    opened: Opened, db: str, address: str, lost: str
+    opened: Opened, db: str, address: str, metastore: str, lost: str
 ) -> None:
     proxy = FaultProxy(address)
     catalog = opened(uri=proxy.uri, **{"hive.lock-timeout-ms": "5000"})
     table = catalog.create_table(f"{db}.t", "id bigint")
     table.append([{"id": 0}])
-    for number in range(1, 4):
+    # A call that never came leaves the lock behind where the server does not compare pointers, as it might still come.
+    for number in range(1, 2 if (metastore, lost) == ("hive3", "call") else 4):
         proxy.once("alter_table_with_environment_context", lost)
         try:
             table.append([{"id": number}])
@@ -186,9 +187,13 @@ def test_a_lost_answer_of_a_lock_or_a_read_is_asked_for_again(opened: Opened, db
     proxy.close()
 
 
-def test_without_lock_the_server_compares_the_pointer(opened: Opened, db: str) -> None:
+def test_without_lock_the_server_compares_the_pointer_or_the_commit_is_refused(opened: Opened, db: str, metastore: str) -> None:
     catalog = opened(**{"engine.hive.lock-enabled": "false"})
     table = catalog.create_table(f"{db}.t", "id bigint")
+    if metastore == "hive3":  # it compares nothing
+        with pytest.raises(Unsupported, match="lock-enabled"):
+            table.append([{"id": 1}])
+        return
     other = opened(**{"engine.hive.lock-enabled": "false"}).load_table(f"{db}.t")
     for number in range(3):
         table.append([{"id": 2 * number}])
@@ -196,7 +201,9 @@ def test_without_lock_the_server_compares_the_pointer(opened: Opened, db: str) -
     assert ids_of(catalog, f"{db}.t") == list(range(6))
 
 
-def test_the_table_says_whether_its_commits_take_the_lock(opened: Opened, db: str) -> None:
+def test_the_table_says_whether_its_commits_take_the_lock(opened: Opened, db: str, metastore: str) -> None:
+    if metastore == "hive3":
+        pytest.skip("3.1 compares no parameters: it takes commits under the lock alone")
     catalog: Any = opened()
     asked: list[str] = []
     ask = catalog._backend.client.ask

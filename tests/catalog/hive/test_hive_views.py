@@ -82,7 +82,7 @@ def test_views_that_are_not_icebergs_are_left_alone_and_named(opened: Opened, db
 
 @pytest.mark.parametrize("lost", ["answer", "call"])
 def test_a_new_version_whose_answer_is_lost_is_decided_by_where_the_pointer_is(
-    opened: Opened, db: str, address: str, lost: str
+    opened: Opened, db: str, address: str, metastore: str, lost: str
 ) -> None:
     proxy = FaultProxy(address)
     catalog = opened(uri=proxy.uri, **{"hive.lock-timeout-ms": "5000"})
@@ -95,14 +95,20 @@ def test_a_new_version_whose_answer_is_lost_is_decided_by_where_the_pointer_is(
             catalog.replace_view(f"{db}.v", sql="SELECT 1")
     else:
         assert catalog.replace_view(f"{db}.v", sql="SELECT 1").current_version().version_id == 3
-    assert catalog.replace_view(f"{db}.v", sql="SELECT 2").current_version().version_id == (4 if lost == "answer" else 3)
+    if (metastore, lost) != ("hive3", "call"):  # it compares nothing: its lock stays behind, as the call might still come
+        assert catalog.replace_view(f"{db}.v", sql="SELECT 2").current_version().version_id == (4 if lost == "answer" else 3)
     assert len(proxy.fired) == 2
     proxy.close()
 
 
-def test_without_lock_the_server_compares_the_pointer_of_a_view(opened: Opened, db: str) -> None:
+def test_without_lock_the_server_compares_the_pointer_of_a_view_or_the_commit_is_refused(opened: Opened, db: str, metastore: str) -> None:
     catalog: Any = opened(**{"engine.hive.lock-enabled": "false"})
     catalog.create_view(f"{db}.v", "id bigint", sql="SELECT 0", properties={"version.history.num-entries": "20"})
+    if metastore == "hive3":  # it compares nothing
+        with pytest.raises(Unsupported, match="lock-enabled"):
+            catalog.replace_view(f"{db}.v", sql="SELECT 1")
+        assert [v.version_id for v in catalog.load_view(f"{db}.v").versions] == [1]
+        return
     asked: list[str] = []
     ask = catalog._backend.client.ask
     catalog._backend.client.ask = lambda call, *values: (asked.append(call.name), ask(call, *values))[1]
