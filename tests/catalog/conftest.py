@@ -61,8 +61,9 @@ NAMESPACE, TABLE = ("db",), ("db", "t")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         given = item.callspec.params if hasattr(item, "callspec") else {}
-        kind = given.get("mixed")
-        if (kind in MIXED and (item.originalname, kind) not in SHORT) or "hive3" in given.values():  # type: ignore[attr-defined]
+        kinds = {value for value in given.values() if isinstance(value, str)}
+        mixed = given.get("mixed")
+        if "hive3" in kinds or (mixed in MIXED and (item.originalname, mixed) not in SHORT):  # type: ignore[attr-defined]
             item.add_marker("soak")
 
 
