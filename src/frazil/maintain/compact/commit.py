@@ -24,8 +24,9 @@ from frazil.commit.produce import Change, parent_of, produce
 from frazil.errors import ValidationException
 from frazil.maintain.compact.carry import RewrittenGroup, carried_over
 from frazil.maintain.compact.rewrite import CompactContext
+from frazil.maintain.rebased import unmatched
 from frazil.rows.modes import granularity_of
-from frazil.scan.deletes import DeleteIndex
+from frazil.scan.deletes import DeleteIndex, read_deletes
 from frazil.scan.plan import plan
 from frazil.scan.tasks import FileScanTask, TaskSequence
 from frazil.spec.data_file import DataFile, DataFileContent
@@ -179,13 +180,17 @@ def idle_deletes(metadata: TableMetadata, branch: str, storage: Any) -> tuple[Da
     head = parent_of(metadata, branch)
     if head is None or metadata.format_version < 2:
         return ()
-    found = plan(metadata, storage, snapshot=head, schema=metadata.schema())
-    index = next((g.deletes for g in found.groups if isinstance(g.deletes, DeleteIndex)), None)
-    if index is None:
-        return ()
-    counts = index.exact_file_counts(MOST_PAIRS)
-    used = index.used if counts is None else counts > 0
-    return tuple(index.file(int(n)) for n in np.flatnonzero(~used))
+    planned = plan(metadata, storage, snapshot=head, schema=metadata.schema())
+    index = next((g.deletes for g in planned.groups if isinstance(g.deletes, DeleteIndex)), None)
+    indexed = {m.manifest_path for m in planned.delete_manifests} if index is not None else set()
+    # Planning leaves out manifests whose deletes apply to nothing for sure.
+    rest = read_deletes(metadata, storage, [m for m in planned.all_delete_manifests if m.manifest_path not in indexed], planned.options.workers)
+    idle = [] if rest is None else [unmatched(rest).file(n) for n in range(len(rest))]
+    if index is not None:
+        counts = index.exact_file_counts(MOST_PAIRS)
+        used = index.used if counts is None else counts > 0
+        idle += [index.file(int(n)) for n in np.flatnonzero(~used)]
+    return tuple(idle)
 
 
 def counted(summary: Mapping[str, str], name: str) -> int:
