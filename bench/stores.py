@@ -33,7 +33,7 @@ import pyarrow.parquet as pq
 import frazil
 from frazil.codec.single_value import to_bytes
 from frazil.commit.actions import Append
-from frazil.commit.transaction import commit
+from frazil.commit.table_commit import commit
 from frazil.scan.manifests import manifests_of
 from frazil.spec.data_file import DataFile
 from frazil.spec.types import LongType

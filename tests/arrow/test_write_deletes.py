@@ -27,7 +27,7 @@ from frazil.codec.manifest import entries_from_table
 from frazil.codec.puffin import decode_blob, decode_footer
 from frazil.codec.single_value import from_bytes
 from frazil.commit.actions import RowDelta
-from frazil.commit.transaction import commit
+from frazil.commit.table_commit import commit
 from frazil.errors import InvalidInput, StorageError, Unsupported
 from frazil.scan.manifests import manifests_of, read_manifest
 from frazil.spec.data_file import DataFile

@@ -210,13 +210,13 @@ def made(backend: CatalogBackend, identifier: tuple[str, ...] = TABLE, **propert
 
 
 def create(backend: CatalogBackend, staged: LoadedTable) -> Outcome:
-    """Make a staged table, as `commit.transaction.create` asks for it."""
+    """Make a staged table, as `commit.table_commit.create` asks for it."""
     updates = creation_updates(staged.metadata)
     return backend.create(staged.identifier, staged.metadata, updates=updates, requirements=requirements_for(None, updates))
 
 
 def swap(backend: CatalogBackend, base: LoadedTable, *updates: Update) -> Outcome:
-    """Commit updates on a base, as `commit.transaction.commit` asks for it."""
+    """Commit updates on a base, as `commit.table_commit.commit` asks for it."""
     metadata = apply_updates(base.metadata, updates, now_ms=base.metadata.last_updated_ms + 1000)
     return backend.swap(base, metadata, updates=updates, requirements=requirements_for(base.metadata, updates))
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.commit.actions import Append, DeleteFiles, MetadataChange, OverwriteFiles
-from frazil.commit.transaction import commit
+from frazil.commit.table_commit import commit
 from frazil.errors import CommitStateUnknownException, FrazilError
 from frazil.spec.updates import SetProperties
 from tests.builders.data_files import data_file

@@ -10,7 +10,7 @@ from frazil.catalog import CatalogBackend, LoadedTable, load_backend
 from frazil.catalog.path import LocationBackend
 from frazil.commit.actions import Action, Append
 from frazil.commit.new_table import new_metadata
-from frazil.commit.transaction import CommitOutcome, commit, create
+from frazil.commit.table_commit import CommitOutcome, commit, create
 from frazil.scan.manifests import manifests_of, read_manifest
 from frazil.spec.data_file import DataFile
 from frazil.spec.metadata import TableMetadata

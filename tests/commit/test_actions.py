@@ -17,7 +17,7 @@ from frazil.commit.actions import (
     RowDelta,
 )
 from frazil.commit.new_table import new_metadata
-from frazil.commit.transaction import create
+from frazil.commit.table_commit import create
 from frazil.errors import NoSuchSnapshotError, TableAlreadyExistsError, ValidationError, ValidationException
 from frazil.expr.nodes import AlwaysTrue, EqualTo, GreaterThanOrEqual, LessThan, Reference
 from frazil.spec import updates as u

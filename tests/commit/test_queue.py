@@ -16,7 +16,7 @@ from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.commit.actions import Action, MetadataChange, RewriteFiles
 from frazil.commit.context import Context
 from frazil.commit.queue import turn
-from frazil.commit.transaction import CommitOutcome, commit
+from frazil.commit.table_commit import CommitOutcome, commit
 from frazil.errors import CommitFailedException, ValidationException
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.updates import SetProperties, Update

@@ -13,7 +13,7 @@ from frazil.commit import apply
 from frazil.commit.actions import Append, DeleteFiles, MetadataChange, OverwriteFiles, RewriteFiles
 from frazil.commit.apply import apply_updates
 from frazil.commit.new_table import new_metadata
-from frazil.commit.transaction import CommitOutcome, commit, create
+from frazil.commit.table_commit import CommitOutcome, commit, create
 from frazil.errors import (
     CommitFailedException,
     CommitStateUnknownException,
@@ -170,7 +170,7 @@ def test_an_interrupt_after_the_swap_deletes_nothing_that_was_committed(
             if place == "load" and word != "ok":
                 patch.setattr(flaky, "load", interrupted)
             else:
-                patch.setattr("frazil.commit.transaction.remove", interrupted)
+                patch.setattr("frazil.commit.table_commit.remove", interrupted)
             do(flaky, append(n), base=base)
         after = current(backend)
         assert flaky.fired[0] == word and avro_files(stored(after)) >= needed(after.metadata, after)

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from frazil.commit.actions import Append
-from frazil.commit.transaction import commit
+from frazil.commit.table_commit import commit
 from frazil.errors import CommitFailedException
 from tests.builders.data_files import data_file
 from tests.commit.support import backend_of, name_in

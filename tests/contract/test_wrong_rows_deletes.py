@@ -17,7 +17,7 @@ from frazil.arrow.write.conform import conform
 from frazil.arrow.write.write_options import WriteOptions
 from frazil.arrow.write.write_rows import WriteContext, write
 from frazil.commit.actions import RowDelta
-from frazil.commit.transaction import commit
+from frazil.commit.table_commit import commit
 from frazil.errors import CorruptData, NoSuchFileError
 from frazil.spec.data_file import DataFile
 from tests.builders.catalogs import catalog_of

@@ -8,7 +8,7 @@ from pathlib import Path
 from frazil.dropin import hooks
 from frazil.spark.host import settings
 from frazil.spark.scan import parquet_scan
-from frazil.spark.write import folder_write, layout
+from frazil.spark.write import layout, spark_writer
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -26,8 +26,8 @@ def test_every_setting_of_the_table_is_one_that_the_code_names() -> None:
 def test_every_setting_that_is_changed_for_a_while_is_in_the_table() -> None:
     listed = names((ROOT / "docs/spark.md").read_text())
     changed = {
-        *folder_write._SETTINGS,
-        folder_write._MOST_WRITERS,
+        *spark_writer._SETTINGS,
+        spark_writer._MOST_WRITERS,
         layout.ADVISORY,
         settings.FEWEST_PARTITIONS,
         settings.CASE_SENSITIVE,

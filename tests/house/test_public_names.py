@@ -20,7 +20,6 @@ from frazil.maintain.advice.auto import AutoResult
 from frazil.maintain.advice.finding import Finding, Findings
 from frazil.maintain.compact.procedure import RewriteDataFilesResult
 from frazil.maintain.convert_equality import ConvertEqualityDeletesResult
-from frazil.maintain.delete_files import RewritePositionDeleteFilesResult
 from frazil.maintain.expire_snapshots import ExpireSnapshotsResult
 from frazil.maintain.imports.add_files import AddFilesResult
 from frazil.maintain.imports.move_tables import MoveTablesResult
@@ -30,6 +29,7 @@ from frazil.maintain.move_snapshots import AncestorsResult, FastForwardResult, M
 from frazil.maintain.relocate.table_path import RewriteTablePathResult
 from frazil.maintain.remove_orphan_files import OrphanFilesResult
 from frazil.maintain.rewrite_manifests import RewriteManifestsResult
+from frazil.maintain.rewrite_position_delete_files import RewritePositionDeleteFilesResult
 from frazil.maintain.stats.partition_stats import PartitionStatsResult
 from frazil.maintain.stats.table_stats import TableStatsResult
 from frazil.metrics import CommitReport, ScanReport

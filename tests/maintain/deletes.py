@@ -16,7 +16,7 @@ from frazil.arrow.write.conform import conform
 from frazil.arrow.write.write_context import WriteContext
 from frazil.codec.metadata_json import encode_metadata
 from frazil.commit.actions import RowDelta
-from frazil.commit.transaction import commit
+from frazil.commit.table_commit import commit
 from frazil.table.table import Table
 from frazil.testing import FlakyBackend
 from tests.peers.rowsum import rowsum

@@ -15,7 +15,7 @@ from frazil.arrow.write.conform import conform
 from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_rows import write
 from frazil.commit.actions import RewriteFiles
-from frazil.commit.transaction import commit
+from frazil.commit.table_commit import commit
 from frazil.errors import CommitStateUnknownException, ValidationException
 from frazil.maintain import convert_equality
 from frazil.table.table import Table

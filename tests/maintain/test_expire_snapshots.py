@@ -399,7 +399,7 @@ def test_after_an_unknown_outcome_every_file_stays(tmp_path: Path, monkeypatch: 
         raise CommitStateUnknownException("no answer")
 
     monkeypatch.setattr(backend, "swap", unclear)
-    monkeypatch.setattr("frazil.commit.transaction.TableCommit.landed", lambda *_: False)
+    monkeypatch.setattr("frazil.commit.table_commit.TableCommit.landed", lambda *_: False)
     with pytest.raises(CommitStateUnknownException):
         t.maintenance.expire_snapshots(older_than=LATER)
     assert files_of(t) == before

@@ -26,7 +26,6 @@ from frazil.errors import (
 )
 from frazil.maintain.compact.options import CompactionOptions, compaction_options
 from frazil.maintain.compact.procedure import RewriteDataFilesResult
-from frazil.maintain.delete_files import RewritePositionDeleteFilesResult
 from frazil.maintain.delete_options import DeleteRewriteOptions, delete_rewrite_options
 from frazil.maintain.expire_snapshots import ExpireSnapshotsResult
 from frazil.maintain.imports.add_files import AddFilesResult
@@ -37,6 +36,7 @@ from frazil.maintain.procedure import ProcedureResult
 from frazil.maintain.relocate.table_path import RewriteTablePathResult
 from frazil.maintain.remove_orphan_files import OrphanFilesResult
 from frazil.maintain.rewrite_manifests import RewriteManifestsResult
+from frazil.maintain.rewrite_position_delete_files import RewritePositionDeleteFilesResult
 from frazil.maintain.stats.partition_stats import PartitionStatsResult
 from frazil.maintain.stats.table_stats import TableStatsResult
 from frazil.table import Table

@@ -11,7 +11,7 @@ import pytest
 
 import frazil
 from frazil.commit.actions import Append, RewriteFiles
-from frazil.commit.transaction import commit
+from frazil.commit.table_commit import commit
 from frazil.errors import InvalidInput
 from frazil.spec.data_file import DataFile
 from frazil.testing import FlakyRunner
@@ -159,7 +159,7 @@ def test_small_memory_merges_in_several_runs_over_the_delete_files(tmp_path: Pat
     for n in range(5):
         by_position(t, range(n, 200, 10), "partition")
     before = rows(t)
-    monkeypatch.setattr("frazil.maintain.delete_files._POSITION_BYTES", 1 << 24)
+    monkeypatch.setattr("frazil.maintain.rewrite_position_delete_files._POSITION_BYTES", 1 << 24)
     result = rewrite(t)
     assert counts(result) == (5, 5) and rows(t) == before and not leftovers(t)
 

@@ -54,7 +54,7 @@ def rewrite(t: Table, runner: Runner, groups: int = 2) -> CommitResult:
         context = RewriteContext(step.read_context(plan), step.write_context)
         parts = grouped(tasks, groups, plan.options.split)
         changed = combined(step.run(partial(rewrite_files, context), parts))
-        attempts_of(step.write_context, runner).keep(f.file_path for f in changed.added)
+        attempts_of(step.write_context, runner).remove_unreported(f.file_path for f in changed.added)
         assert changed.copied == sum(f.record_count for f in changed.added) and len(changed.removed) == len(tasks)
         operation.stage(RewriteFiles(removed=changed.removed, added=changed.added, starting_snapshot_id=step.start))
     return operation.result

@@ -18,7 +18,7 @@ from frazil.arrow.values.arrow_schema import to_arrow_schema
 from frazil.arrow.write.write_options import WriteOptions
 from frazil.arrow.write.write_rows import WriteContext
 from frazil.commit.actions import RowDelta
-from frazil.commit.transaction import commit
+from frazil.commit.table_commit import commit
 from frazil.spec.data_file import DataFile
 from frazil.spec.schema import Schema
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.commit.actions import Append
-from frazil.commit.transaction import commit
+from frazil.commit.table_commit import commit
 from frazil.spark.scan import narrowing
 from frazil.spark.scan.file_keys import UNIT, by_rows
 from frazil.spec.data_file import DataFile

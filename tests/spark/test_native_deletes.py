@@ -19,7 +19,7 @@ from frazil.arrow.values.arrow_schema import to_arrow_schema
 from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_options import WriteOptions
 from frazil.commit.actions import RowDelta
-from frazil.commit.transaction import commit
+from frazil.commit.table_commit import commit
 from frazil.errors import CorruptData
 from frazil.scan import deletes
 from frazil.spark.deletes import bitmaps, equality, native_deletes, one_bitmap

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from frazil.commit.actions import Append
-from frazil.commit.transaction import commit
+from frazil.commit.table_commit import commit
 from frazil.errors import FrazilError, Unsupported
 from frazil.expr.nodes import GreaterThan
 from frazil.spark.host.settings import READ_IDS

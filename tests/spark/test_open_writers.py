@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from frazil.spark.host.workers import heap_of_a_task
-from frazil.spark.write import folder_write
+from frazil.spark.write import spark_writer
 
 pytestmark = pytest.mark.spark
 MOST = "spark.sql.maxConcurrentOutputFileWriters"
@@ -47,7 +47,7 @@ def settings_of(catalog, session, monkeypatch):
         named = {k.replace("__", ".").replace("_", "-"): v for k, v in properties.items()}
         t = catalog.create_table("db.t", "id bigint", partition_by=list(partition_by), properties=named)
         with monkeypatch.context() as patched:
-            patched.setattr(folder_write, "temporarily", temporarily)
+            patched.setattr(spark_writer, "temporarily", temporarily)
             t.append(session.range(100))
         assert t.count() == 100
         (settings,) = seen
@@ -61,7 +61,7 @@ def settings_of(catalog, session, monkeypatch):
 )
 def test_row_groups_of_all_open_writers_fit_into_half_of_what_a_task_has(settings_of, monkeypatch, memory, row_group, writers):
     """One writer more is open while the rows that are left are sorted."""
-    monkeypatch.setattr(folder_write, "heap_of_a_task", lambda _: memory * MB)
+    monkeypatch.setattr(spark_writer, "heap_of_a_task", lambda _: memory * MB)
     assert settings_of(write__parquet__row_group_size_bytes=str(row_group * MB))[MOST] == str(writers)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import frazil
-from frazil.commit.transaction import log as commit_log
+from frazil.commit.table_commit import log as commit_log
 from frazil.errors import CommitStateUnknownException, FrazilError
 from frazil.scan.manifests import manifests_of, read_manifest
 from tests.builders.frames import ID_P_V, frame_of, id_p_v

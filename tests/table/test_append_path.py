@@ -21,7 +21,7 @@ def described() -> list[str]:
     """The files of an append without Spark, in the order of the paragraph "Write"."""
     paragraph = re.search(r"\*\*Write\.\*\*(.*)", (ROOT / "ARCHITECTURE.md").read_text())
     assert paragraph is not None
-    chain, end, _ = paragraph[1].partition("`commit/transaction.py`")
+    chain, end, _ = paragraph[1].partition("`commit/table_commit.py`")
     return [name for name in re.findall(r"`([a-z_/]+\.py)`", chain + end) if not name.startswith(("spark/", "tests/"))]
 
 
@@ -50,5 +50,5 @@ def test_an_append_goes_through_eight_files_in_the_order_that_is_described(catal
     table = catalog.create_table("db.t", "id bigint")
     found = passed_on(lambda: table.append(pa.table({"id": [1, 2]})))
     before_the_swap = found[: found.index("catalog/sql.py")]
-    path = [name for name in before_the_swap if name.startswith(("table/", "ops/")) or name == "commit/transaction.py"]
+    path = [name for name in before_the_swap if name.startswith(("table/", "ops/")) or name == "commit/table_commit.py"]
     assert path == described() and len(path) == 8 and table.count() == 2

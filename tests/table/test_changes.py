@@ -20,7 +20,7 @@ from frazil.arrow.write.conform import conform
 from frazil.arrow.write.write_options import WriteOptions
 from frazil.arrow.write.write_rows import WriteContext, write
 from frazil.commit.actions import MetadataChange, RewriteFiles, RowDelta
-from frazil.commit.transaction import commit
+from frazil.commit.table_commit import commit
 from frazil.errors import CorruptData, InvalidInput, NoSuchRefError, NoSuchSnapshotError, ValidationError
 from frazil.scan.changelog import CHANGELOG_FIELDS
 from frazil.scan.plan import plan

@@ -55,13 +55,13 @@ def write():
 
 def test_files_that_no_result_names_go_when_a_task_was_tried_again_and_files_of_others_stay(write):
     kept, _, other = write.file("1-7-op-1"), write.file("1-6-op-1"), write.file("1-6-op-2")
-    Attempts(write, retried=True).keep([kept])
+    Attempts(write, retried=True).remove_unreported([kept])
     assert write.files() == ["1-6-op-2", "1-7-op-1"] and other.endswith("op-2.parquet")
 
 
 def test_the_folder_is_not_listed_when_every_task_was_tried_once(write):
     write.file("1-6-op-1")
-    Attempts(write).keep([])
+    Attempts(write).remove_unreported([])
     assert write.storage.listed == 0 and write.files() == ["1-6-op-1"]
 
 
@@ -83,7 +83,7 @@ def test_a_copy_that_ends_late_is_removed_as_long_as_one_may_come(write):
         late.start()
         return 1.2
 
-    Attempts(write, speculates=True, settle=settle).keep([kept])
+    Attempts(write, speculates=True, settle=settle).remove_unreported([kept])
     late.join()
     assert settled == [True] and write.files() == ["0-1-op-1"]
 

@@ -1,6 +1,8 @@
 """Resolve table names to their current metadata, and commit new metadata by compare-and-swap: path, SQL, Hive, REST and
 in-memory catalogs.
 
+To add a catalog type see `load`.
+
 Start at `load_backend(name, **properties)`, `load_location`, and the types of `base`. A back end returns data (LoadedTable), never a Table.
 `Catalog`, `load_catalog` and `list_catalogs`, which PyIceberg's users import from this path, are defined in the room `table`.
 """

@@ -1,5 +1,5 @@
 """Commit changes to a table: build metadata updates, produce snapshots (`produce`), swap the table's metadata atomically and retry on
-conflict (`transaction`, in turn by `queue`), do writes with `txn=` once (`done_once`).
+conflict (`table_commit`, in turn by `queue`), do writes with `txn=` once (`done_once`).
 """
 
 __all__ = [
@@ -20,7 +20,7 @@ __all__ = [
     "replace_deletes",
     "requirements",
     "rewrite_manifests",
+    "table_commit",
     "together",
-    "transaction",
     "written",
 ]

@@ -15,7 +15,7 @@ from frazil.catalog.base import CatalogBackend, Conflict, LoadedTable, OutcomeTo
 from frazil.commit.actions import Action
 from frazil.commit.done_once import AlreadyDone
 from frazil.commit.queue import PATIENCE, turn
-from frazil.commit.transaction import CommitOutcome, PreparedCommit, Sleep, TableCommit, context_of, plan, report, table_name
+from frazil.commit.table_commit import CommitOutcome, PreparedCommit, Sleep, TableCommit, context_of, plan, report, table_name
 from frazil.errors import (
     CommitFailedException,
     CommitStateUnknownException,

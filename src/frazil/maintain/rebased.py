@@ -17,7 +17,7 @@ from frazil.arrow.write.write_options import WriteOptions
 from frazil.catalog import LoadedTable
 from frazil.commit.cleanup import remove
 from frazil.commit.replace_deletes import ReplaceDeletes
-from frazil.commit.transaction import commit
+from frazil.commit.table_commit import commit
 from frazil.errors import InvalidInput, ValidationException
 from frazil.maintain.procedure import MaintainedTable
 from frazil.ops.in_process import IN_PROCESS
@@ -81,7 +81,7 @@ def until_committed(table: MaintainedTable, branch: str, options: WriteOptions, 
             if ready is None:
                 remove(loaded.storage, written, "deletes that were merged by others")
                 return False
-            attempts_of(step.write_context, table.runner).keep(ready.written)
+            attempts_of(step.write_context, table.runner).remove_unreported(ready.written)
             written.update(dict.fromkeys(ready.written))
             try:
                 with naming(table.name, loaded.metadata.location):

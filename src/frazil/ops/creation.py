@@ -12,7 +12,7 @@ from frazil.commit.actions import ReplaceTable
 from frazil.commit.apply import apply_updates
 from frazil.commit.new_table import creation_updates, replacement
 from frazil.commit.requirements import requirements_for
-from frazil.commit.transaction import CommitOutcome, commit, create
+from frazil.commit.table_commit import CommitOutcome, commit, create
 from frazil.errors import CommitFailedException, CommitStateUnknownException, TableAlreadyExistsError
 from frazil.ops.operation import TableOperation
 from frazil.spec.metadata import TableMetadata

@@ -14,8 +14,8 @@ from frazil.commit.actions import Action, MetadataChange
 from frazil.commit.apply import apply_updates
 from frazil.commit.cleanup import remove
 from frazil.commit.done_once import AlreadyDone, DoneOnce, SetMarks, Txn, already_done, tell
+from frazil.commit.table_commit import CommitOutcome, commit
 from frazil.commit.together import TablePart, commit_together
-from frazil.commit.transaction import CommitOutcome, commit
 from frazil.errors import CommitStateUnknownException, FrazilError, InvalidInput, ValidationError
 from frazil.ops.engine import Engine
 from frazil.ops.in_process import IN_PROCESS

@@ -61,7 +61,7 @@ class RowsReading:
     reporter: TableReporter | None = field(default=None, repr=False, compare=False)
     planner: ScanPlanner | None = field(default=None, repr=False, compare=False)
 
-    def following(self, wap_branch: Callable[[], str | None]) -> RowsReading:
+    def on_wap_branch(self, wap_branch: Callable[[], str | None]) -> RowsReading:
         """Return this read as a session with `spark.wap.branch` does it: from that branch instead of main, once the branch exists, unless
         the caller selected a snapshot or the table has write-audit-publish switched off."""
         if self.appends is not None or any(v is not None for v in self.selectors.values()) or not has_write_audit_publish(self.metadata):

@@ -228,7 +228,7 @@ class Step:
         `where`: the filter of the rows that the change depends on, for conflict detection. `inserts`: whether rows were inserted because no
         match was found, so that concurrently added rows that match are a conflict. `metrics`: counts that replace those of `changed`.
         """
-        attempts_of(self.write_context, self.runner).keep(f.file_path for f in changed.written)
+        attempts_of(self.write_context, self.runner).remove_unreported(f.file_path for f in changed.written)
         seconds = time.perf_counter() - self.started
         if changed.is_empty:
             return StagedWrite((), (), seconds)

@@ -308,6 +308,7 @@ def attach(
 
 
 def _index(metadata: TableMetadata, groups: tuple[PlannedFiles, ...], entries: DeleteEntries, one_snapshot: bool) -> DeleteIndex:
+    """Match delete files with data files, by path, by partition and spec, and by sequence number."""
     data_numbers = np.concatenate([pc.fill_null(g.table.column("sequence_number"), 0).to_numpy() for g in groups])
     numbers = entries.numbers("sequence_number")
     data_paths = normalised(pa.concat_arrays([column_of(g.table, "file_path") for g in groups]))

@@ -7,15 +7,15 @@ from functools import partial
 from typing import NoReturn, overload
 
 from frazil.errors import InvalidInput
-from frazil.maintain import convert_equality, delete_files, expire_snapshots, move_snapshots, rewrite_manifests
+from frazil.maintain import convert_equality, expire_snapshots, move_snapshots, rewrite_manifests
 from frazil.maintain import remove_orphan_files as orphans
+from frazil.maintain import rewrite_position_delete_files as position_deletes
 from frazil.maintain.advice.auto import AutoResult, auto
 from frazil.maintain.advice.finding import Findings
 from frazil.maintain.advice.metadata_files import ORPHANS
 from frazil.maintain.advice.recommend import recommend
 from frazil.maintain.compact.procedure import RewriteDataFilesResult, rewrite_data_files
 from frazil.maintain.convert_equality import ConvertEqualityDeletesResult
-from frazil.maintain.delete_files import RewritePositionDeleteFilesResult
 from frazil.maintain.expire_snapshots import ExpireSnapshotsResult
 from frazil.maintain.imports.add_files import AddFilesResult, add_files
 from frazil.maintain.imports.source import resolve_source
@@ -28,6 +28,7 @@ from frazil.maintain.relocate.table_path import RewriteTablePathResult, rewrite_
 from frazil.maintain.remove_orphan_files import OrphanFilesResult
 from frazil.maintain.retention import RetentionRequest
 from frazil.maintain.rewrite_manifests import RewriteManifestsResult
+from frazil.maintain.rewrite_position_delete_files import RewritePositionDeleteFilesResult
 from frazil.maintain.stats.partition_stats import PartitionStatsResult, compute_partition_stats
 from frazil.maintain.stats.table_stats import TableStatsResult, compute_table_stats
 from frazil.ops import arguments
@@ -315,7 +316,9 @@ class MaintenanceTable:
         `where`: only partitions that may hold matching rows. `options`: Java's, as `{"rewrite-all": "true"}`.
         """
         table = self._table(runner, spark)
-        return delete_files.rewrite_position_delete_files(table, where, options, branch or MAIN_BRANCH, dry_run=dry_run, callback=progress)
+        return position_deletes.rewrite_position_delete_files(
+            table, where, options, branch or MAIN_BRANCH, dry_run=dry_run, callback=progress
+        )
 
     def convert_equality_deletes(
         self,

@@ -1,8 +1,9 @@
 """Clean up after tasks that were tried more than once: remove all files of an operation that its result does not name.
 
 File names carry the operation's id and the attempt. A task that failed, was killed, or ran twice at the same time (speculation) leaves
-files that no result names. They are orphans: harmless, but they take space until they are removed. (Spark's own Parquet writer does
-without this file: its committer keeps one attempt, see `spark.write.folder_write`.)
+files that no result names. They are orphans: harmless, but they take space until they are removed. A file counts if the result of its task
+names it: Spark takes the result of one attempt per task, and the caller passes the names to `Attempts.remove_unreported`. (Spark's own
+Parquet writer does without this file: its committer keeps one attempt, see `spark.write.spark_writer`.)
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Attempts:
     settle: Callable[[], float] = _at_once
     retried: bool = False
 
-    def keep(self, reported: Iterable[str]) -> None:
+    def remove_unreported(self, reported: Iterable[str]) -> None:
         """Remove the files that no result names, after success. The table's folder is listed only if there may be such files."""
         if self.speculates:
             _leave_only(self.operation, reported, self.settle())

@@ -10,7 +10,7 @@ from frazil.arrow.deletes.write_deletes import write_equality_deletes
 from frazil.arrow.write.conform import conform
 from frazil.arrow.write.write_rows import write
 from frazil.commit.actions import RowDelta
-from frazil.commit.transaction import commit
+from frazil.commit.table_commit import commit
 from frazil.testing import FlakyBackend, FlakyStorage
 from tests.commit.row_changes import context_of
 from tests.stream.partitions.support import KIND, Killed, rows, stream

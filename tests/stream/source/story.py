@@ -17,7 +17,7 @@ from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_options import write_options
 from frazil.arrow.write.write_rows import write
 from frazil.commit.actions import MetadataChange, RewriteFiles
-from frazil.commit.transaction import commit
+from frazil.commit.table_commit import commit
 from frazil.scan.incremental import snapshots_between
 from frazil.spec.updates import RemoveSnapshots
 from frazil.stream.source.options import Limits, stream_options

@@ -12,7 +12,7 @@ import pytest
 
 from frazil.arrow.files.read_parquet import ParquetSource
 from frazil.commit.actions import Append
-from frazil.commit.transaction import commit
+from frazil.commit.table_commit import commit
 from frazil.errors import NoSuchFileError, ValidationError
 from frazil.scan import manifests, tasks
 from frazil.scan.options import SplitOptions

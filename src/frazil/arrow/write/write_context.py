@@ -90,7 +90,7 @@ class WriteContext:
     location: str
     properties: Mapping[str, str] = field(repr=False)
     format: str = "parquet"
-    target_size: int = 536_870_912
+    target_size: int = TARGET_FILE_SIZE.default
     options: WriteOptions = field(default_factory=WriteOptions, repr=False)
     operation_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     partition_id: int = 0

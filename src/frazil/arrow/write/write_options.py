@@ -3,9 +3,11 @@
 To add an option:
 - make it a field of `WriteOptions`, with its values in `_CHOICES` and its verbs in `_VERBS`, and a row in docs/options.md; where a session
   may set it, `spark.host.settings` lists it in `_WRITE`;
-- honour it where files are written: `arrow.write.write_context` for Arrow, `spark.write.folder_write` for Spark's writer, `rows.modes` and
-  `ops.step` for changes of rows;
-- refuse it where it has no meaning: `ops.target`, `spark.door.datasource`, `stream.sink.options`;
+- honour it where it acts: files in `arrow.write.write_context` (Arrow) and `spark.write.spark_writer` (Spark's writer), distribution and
+  order of rows in `spark.write.layout`, checks of rows in `arrow.write.conform` and `spark.write.conform_frame`, changes of rows in
+  `rows.modes` and `ops.step`, schema and commit in `ops.stage` and `ops.merge`;
+- refuse it by `meaningless` where it would have no effect: for a verb in `_VERBS`, otherwise where it would have acted (`ops.target`,
+  `ops.step`, `ops.merge`, `rows.modes`, `arrow.write.write_context`, `spark.write.write_frame`);
 - say in tests/contract/test_options.py what it means and what it changes: that test fails for a field without an effect.
 """
 

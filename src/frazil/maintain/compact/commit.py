@@ -184,7 +184,8 @@ def idle_deletes(metadata: TableMetadata, branch: str, storage: Any) -> tuple[Da
     index = next((g.deletes for g in planned.groups if isinstance(g.deletes, DeleteIndex)), None)
     indexed = {m.manifest_path for m in planned.delete_manifests} if index is not None else set()
     # Planning leaves out manifests whose deletes apply to nothing for sure.
-    rest = read_deletes(metadata, storage, [m for m in planned.all_delete_manifests if m.manifest_path not in indexed], planned.options.workers)
+    left_out = [m for m in planned.all_delete_manifests if m.manifest_path not in indexed]
+    rest = read_deletes(metadata, storage, left_out, planned.options.workers)
     idle = [] if rest is None else [unmatched(rest).file(n) for n in range(len(rest))]
     if index is not None:
         counts = index.exact_file_counts(MOST_PAIRS)

@@ -239,7 +239,7 @@ class _CompactionRun:
             found = _joined(pieces, done)
             for group in found:
                 _check(group, plan.table.name)
-            attempts_of(context.write, runner).keep(f.file_path for g in found for f in g.added)
+            attempts_of(context.write, runner).remove_unreported(f.file_path for g in found for f in g.added)
         return context, found
 
     def _rounds(self, pieces: Sequence[RewritePiece]) -> list[list[RewritePiece]]:

@@ -61,7 +61,7 @@ from frazil.spark.tasks.where import runner_of
 from frazil.spark.types.spark_types import contains, spark_type, time_enabled, to_spark
 from frazil.spark.write.conform_frame import REQUIRED
 from frazil.spark.write.layout import ADVISORY, advisory_size, rebalanced, spread
-from frazil.spark.write.native_write import clear_errors
+from frazil.spark.write.write_frame import clear_errors
 from frazil.spec import types as i
 from frazil.spec.schema import Schema
 from frazil.storage.locations import scheme_of
@@ -296,7 +296,7 @@ class Job:
         changed = replace(changed, added=(*new, *changed.added), updated=updated, deleted=changed.deleted - updated, reports=())
         attempts = self.attempts
         attempts.retried = runner.repeats or any(r.retried for r in self.reports)
-        attempts.keep([f.file_path for f in changed.written])
+        attempts.remove_unreported([f.file_path for f in changed.written])
         return RowChanges(changed, self.filter, rows[INSERTED], counts)
 
     def _touched(self) -> list[Touched]:

@@ -332,7 +332,7 @@ class SourceWriter(DataSourceArrowWriter):
         """Commit the files of all tasks as one snapshot."""
         files = tuple(f for m in messages if m is not None for f in m.files)
         backend, base, name = self.table
-        Attempts(self._context, retried=any(m.retried for m in messages if m is not None)).keep(f.file_path for f in files)
+        Attempts(self._context, retried=any(m.retried for m in messages if m is not None)).remove_unreported(f.file_path for f in files)
         with TableOperation(backend, base, name, SideProcessEngine()) as operation:
             operation.add(self._staged(files))
 

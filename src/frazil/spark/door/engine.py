@@ -48,7 +48,7 @@ from frazil.spark.read.view_refresh import follow
 from frazil.spark.tasks.where import runner_of, runs_in_driver
 from frazil.spark.types.arrow_types import for_spark
 from frazil.spark.types.spark_types import collated_columns, from_spark
-from frazil.spark.write import native_write
+from frazil.spark.write import write_frame
 from frazil.spec.data_file import DataFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
@@ -128,8 +128,8 @@ class SparkEngine:
     def write(
         self, frame: Frame, metadata: TableMetadata, storage: Storage, options: WriteOptions, case_sensitive: bool | None = None
     ) -> list[DataFile]:
-        """Write the rows of a DataFrame as data files (`native_write.write`)."""
-        return native_write.write(frame, metadata, storage, options, case_sensitive=case_sensitive)
+        """Write the rows of a DataFrame as data files (`write_frame.write`)."""
+        return write_frame.write(frame, metadata, storage, options, case_sensitive=case_sensitive)
 
     @contextmanager
     def stage_source(self, frame: Frame, write: WriteContext, like: Schema, case_sensitive: bool = True) -> Iterator[ReadySource]:
@@ -167,7 +167,7 @@ class SparkEngine:
         """Plan a read, pruned by what Frazil understands of its filter; Spark applies the whole filter."""
         spark, case_sensitive = self.spark, reading.case_sensitive
         sensitive = is_case_sensitive(spark, case_sensitive)
-        reading = replace(reading.following(lambda: self.write_audit_publish().branch), case_sensitive=sensitive)
+        reading = replace(reading.on_wap_branch(lambda: self.write_audit_publish().branch), case_sensitive=sensitive)
         where = None if isinstance(reading.row_filter, AlwaysTrue) else reading.row_filter
         pruning: Predicate = AlwaysTrue()
         zone = "UTC"

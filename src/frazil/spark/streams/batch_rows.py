@@ -34,7 +34,7 @@ from frazil.spark.types.arrow_types import arrow_schema
 from frazil.spark.types.fitted import fitted
 from frazil.spark.types.spark_types import from_spark
 from frazil.spark.write.arrow_write import shown_to_arrow
-from frazil.spark.write.native_write import clear_errors
+from frazil.spark.write.write_frame import clear_errors
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
 from frazil.spec.types import UUIDType
@@ -114,7 +114,7 @@ class FrameRows:
             reports = self._run(reduction, "write_part", WriteWork(reduction, self.frame.schema, context, tuple(ids), tuple(specs)))
         files = ChangeFiles.together([files_of_task for files_of_task, _ in reports])
         attempts.retried = any(was_tried_again for _, was_tried_again in reports)
-        attempts.keep(files.locations)
+        attempts.remove_unreported(files.locations)
         return files
 
     def _errors(self) -> AbstractContextManager[None]:

@@ -118,7 +118,7 @@ class StreamSourceWriter(DataSourceStreamArrowWriter):
             return
         files = [f for m in written for f in m.files]
         for operation_id in {m.operation_id for m in written}:
-            Attempts(self._operation(operation_id), retried=any(m.retried for m in written)).keep(f.file_path for f in files)
+            Attempts(self._operation(operation_id), retried=any(m.retried for m in written)).remove_unreported(f.file_path for f in files)
         backend, loaded, name = self._source.table
         sink = StreamSink(backend, loaded, name, written[0].query_id, self._options, case_sensitive=False)
         sink.commit_files(batchId, files, written[0].schema_id, self._source.engine)

@@ -46,7 +46,7 @@ def task_was_retried() -> bool:
 @contextlib.contextmanager
 def input_errors() -> Iterator[None]:
     """Mark errors about the rows of a task, so that the driver raises InvalidInput for them and not Spark's error
-    (`write.native_write.clear_errors`)."""
+    (`write.write_frame.clear_errors`)."""
     try:
         yield
     except InvalidInput as e:

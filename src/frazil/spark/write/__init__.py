@@ -1,3 +1,8 @@
-"""Write a Spark DataFrame as data files, by Spark's Parquet writer or by Arrow in tasks, distributed and sorted as the table asks."""
+"""Write a Spark DataFrame as data files, by Spark's Parquet writer or by Arrow in tasks, distributed and sorted as the table asks.
 
-__all__ = ["arrow_write", "conform_frame", "layout", "native_write"]
+Start at `write_frame.write`, which chooses: `spark_writer` lets Spark's Parquet writer write into a private folder and takes over its
+files; `arrow_write` writes in tasks through Arrow, for what Spark's writer cannot do. `layout`: distribution and order of rows before
+either. `conform_frame`: the columns of the table.
+"""
+
+__all__ = ["arrow_write", "conform_frame", "layout", "write_frame"]

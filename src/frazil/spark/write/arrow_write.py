@@ -52,7 +52,7 @@ def write_by_arrow(spark: Any, frame: DataFrame, context: WriteContext) -> list[
         reports = interruptible(spark, job.collect)
     files = [f for r in reports for f in cloudpickle.loads(bytes(r["files"]))]
     attempts.retried = any(r["retried"] for r in reports)
-    attempts.keep(f.file_path for f in files)
+    attempts.remove_unreported(f.file_path for f in files)
     return files
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from frazil.catalog import LoadedTable
 from frazil.commit.actions import Action
-from frazil.commit.transaction import commit
+from frazil.commit.table_commit import commit
 from frazil.errors import InvalidInput
 from frazil.spec.metadata import TableMetadata
 from frazil.storage.locations import data_root, join

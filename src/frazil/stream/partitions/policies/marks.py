@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from frazil.commit.actions import MetadataChange
 from frazil.commit.produce import parent_of
-from frazil.commit.transaction import commit
+from frazil.commit.table_commit import commit
 from frazil.errors import ValidationError
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import PARTITION_COMMIT

@@ -59,7 +59,7 @@ def _staged(operation: TableOperation, partition: Partition, site: TableSite, ta
     changed = combined(step.run(partial(rewrite_files, RewriteContext(step.read_context(plan), step.write_context)), groups))
     with step.removing_files_on_error():
         _check(changed, step)
-        attempts_of(step.write_context, step.runner).keep(f.file_path for f in changed.written)
+        attempts_of(step.write_context, step.runner).remove_unreported(f.file_path for f in changed.written)
     path = path_of(partition, fields_of(operation.metadata, partition.spec_id))
     log.info("Merged %d files of partition %s of %s into %d.", len(changed.removed), path, site.name, len(changed.added))
     action = RewriteFiles(

@@ -11,7 +11,7 @@ from frazil.arrow.values.transforms import apply_arrow
 from frazil.arrow.write.write_context import WriteContext
 from frazil.errors import InvalidInput, SchemaMismatch, StorageError, ValidationError
 from frazil.spark.tasks import stragglers
-from frazil.spark.write import native_write
+from frazil.spark.write import write_frame
 from frazil.spec import types as i
 from frazil.spec.schema import Schema
 
@@ -224,8 +224,8 @@ def test_files_of_attempts_that_nobody_reported_are_removed(catalog, session, mo
     with open(stray, "w") as f:
         f.write("left by a killed attempt")
     monkeypatch.setattr(stragglers, "speculates", lambda _: True)
-    monkeypatch.setattr(native_write.WriteContext, "of", lambda *_: context)
-    files = native_write.write(session.range(10), t.metadata, t.io)
+    monkeypatch.setattr(write_frame.WriteContext, "of", lambda *_: context)
+    files = write_frame.write(session.range(10), t.metadata, t.io)
     assert sum(f.record_count for f in files) == 10
     assert sorted(files_below(t.location())) == sorted(f.file_path for f in files)
 
