@@ -9,7 +9,7 @@ import pytest
 
 from frazil.catalog import CatalogBackend, Committed, Conflict, LoadedTable
 from frazil.codec.metadata_json import encode_metadata
-from frazil.commit import transaction as commit
+from frazil.commit import table_commit as commit
 from frazil.commit.actions import Append
 from frazil.commit.new_table import creation_updates
 from frazil.commit.requirements import requirements_for

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from frazil.commit import transaction as commit
+from frazil.commit import table_commit as commit
 from frazil.commit.actions import Append
 from tests.builders.data_files import data_file
 from tests.catalog.conftest import emptied, made, open_backend
