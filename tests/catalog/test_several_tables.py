@@ -49,7 +49,7 @@ def two_tables(catalog: Catalog, **properties: str) -> Catalog:
 
 
 @pytest.fixture(params=KINDS)
-def kind(request: pytest.FixtureRequest) -> str:
+def mixed(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 

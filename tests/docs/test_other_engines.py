@@ -45,7 +45,8 @@ FLINKS = {
     "Sink": """upsert-enabled overwrite-enabled equality-field-columns write-format target-file-size-bytes compression-codec
         compression-level compression-strategy distribution-mode branch flink.max-continuous-empty-commits write-parallelism uid-suffix
         flink-maintenance.rewrite.enabled flink-maintenance.expire-snapshots.enabled flink-maintenance.delete-orphan-files.enabled
-        flink-maintenance.convert-equality-deletes.enabled table-refresh-interval flink.manifests.location
+        flink-maintenance.convert-equality-deletes.enabled flink-maintenance.rate-limit-seconds table-refresh-interval
+        flink.manifests.location
         range-distribution-statistics-type range-distribution-sort-key-base-weight""",
     "Partition commit": """sink.partition-commit.trigger sink.partition-commit.delay sink.partition-commit.watermark-time-zone
         sink.partition-commit.policy.kind sink.partition-commit.policy.class sink.partition-commit.policy.class.parameters
