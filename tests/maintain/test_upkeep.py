@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 import frazil
-from frazil.errors import InvalidInput
+from frazil.errors import CommitStateUnknownException, InvalidInput, StorageError
+from frazil.maintain import lease as leases
 from frazil.maintain.lease import LEASE, LeaseHeld, is_held, lease
 from frazil.maintain.procedure import MaintainedTable, ProcedureResult
 from frazil.maintain.stream_tasks import upkeep
@@ -169,6 +170,57 @@ def test_a_query_that_starts_again_counts_from_the_last_run(table):
     assert again.after_commit(maintained(table)) is None
     add(table, 5)
     assert again.after_commit(maintained(table)) is not None
+
+
+def test_short_runs_of_a_query_add_up_for_a_task_that_never_ran(table):
+    runs: list[str] = []
+    options, _ = upkeep_options({"maintenance.rewrite.every-commits": 10})
+
+    def rewrite(current: MaintainedTable, branch: str) -> ProcedureResult:
+        runs.append(branch)
+        return ProcedureResult()
+
+    for number in range(12):
+        if number % 4 == 0:
+            query = Upkeep(options, {"rewrite": rewrite})
+        add(table, number)
+        query.after_commit(maintained(table))
+        assert len(runs) == (1 if number >= 9 else 0), number
+
+
+def test_a_catalog_that_does_not_answer_after_a_task_does_not_stop_the_stream(table, monkeypatch, caplog):
+    options, _ = upkeep_options({"maintenance.rewrite.every-commits": 1})
+    told: list[str] = []
+
+    def rewrite(current: MaintainedTable, branch: str) -> ProcedureResult:
+        return ProcedureResult()
+
+    def on_task(name: str, outcome: object) -> None:
+        told.append(name)
+        monkeypatch.setattr(MaintainedTable, "newest", refuses)
+
+    def refuses(self: MaintainedTable) -> None:
+        told.append("asked")
+        raise StorageError("503")
+
+    add(table, 1)
+    assert Upkeep(options, {"rewrite": rewrite}, on_task).after_commit(maintained(table)) is None
+    assert told == ["rewrite", "asked"] and "the next batch loads it" in caplog.text
+
+
+def test_a_lease_whose_commit_is_not_known_to_have_failed_is_given_back(table, monkeypatch):
+    commit, states = leases._commit, []
+
+    def without_an_answer(maintained, build):
+        commit(maintained, build)
+        states.append(is_held(table.refresh().metadata))
+        if len(states) == 1:
+            raise CommitStateUnknownException("the answer is lost")
+
+    monkeypatch.setattr(leases, "_commit", without_an_answer)
+    with pytest.raises(CommitStateUnknownException), lease(maintained(table), "rewrite", 600):
+        raise AssertionError("whether the lease is there was not known")
+    assert states == [True, False]
 
 
 def test_a_task_that_fails_is_told_and_the_stream_goes_on(table, caplog):

@@ -13,12 +13,12 @@ import socket
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 from frazil.commit.actions import MetadataChange
-from frazil.errors import FrazilError
+from frazil.errors import CommitStateUnknownException, FrazilError
 from frazil.maintain.procedure import MaintainedTable
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import MAINTENANCE
@@ -80,7 +80,12 @@ def lease(table: MaintainedTable, task: str, seconds: float) -> Iterator[Callabl
             _commit(table, take)
             until = time.time() + seconds
 
-    renew()
+    try:
+        renew()
+    except CommitStateUnknownException:
+        with suppress(FrazilError):
+            _commit(table, give_back)
+        raise
     try:
         yield renew
     finally:

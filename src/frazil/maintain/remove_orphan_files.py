@@ -42,6 +42,7 @@ from frazil.storage.locations import join
 
 _log = logging.getLogger("frazil.maintain")
 DAY = 86_400_000
+YOUNG_MILLIS = 3 * DAY
 MODES = ("ERROR", "IGNORE", "DELETE")
 _NUMBER = re.compile(r"(?:.*/)?v?(\d+)[^/]*\.metadata\.json(?:\.gz)?")
 _SHOWN = 20
@@ -116,7 +117,7 @@ def remove_orphan_files(
     newest = newest_state(table, dry_run)
     check_gc(newest.metadata, "delete orphan files")
     place = check_place(newest.loaded, request.location)
-    older_than = now_millis() - 3 * DAY if request.older_than_ms is None else request.older_than_ms
+    older_than = now_millis() - YOUNG_MILLIS if request.older_than_ms is None else request.older_than_ms
     search = _Search(newest, request, place, older_than)
     found = search.find(threads)
     newest = newest_state(table, dry_run)

@@ -10,13 +10,15 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
 from frazil.catalog import LoadedTable
 from frazil.errors import CommitStateUnknownException
 from frazil.maintain.last_run import last_run, record_run
 from frazil.maintain.lease import LeaseHeld, lease
 from frazil.maintain.procedure import MaintainedTable, ProcedureResult
-from frazil.maintain.triggers import Counted, TaskOptions, UpkeepOptions
+from frazil.maintain.triggers import READ_BACK, Counted, TaskOptions, UpkeepOptions
+from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import MAIN_BRANCH
 
 _log = logging.getLogger("frazil.maintain")
@@ -46,7 +48,8 @@ class Upkeep:
         newest, rests = None, time.monotonic() < self._rests_until
         for task in self.options.tasks:
             now = int(time.time() * 1000)
-            counted = self._counted.get(task.task) or Counted(last_run(table.metadata, task.task) or self._began_ms)
+            ran_ms = last_run(table.metadata, task.task)
+            counted = self._counted.get(task.task) or Counted(self._oldest_ms(table.metadata, branch) if ran_ms is None else ran_ms)
             self._counted[task.task] = counted = counted.up_to((newest or table.loaded).metadata, branch)
             if rests or (why := counted.is_due(task, now)) is None:
                 continue
@@ -76,9 +79,18 @@ class Upkeep:
             return None
         _log.info("Maintenance of %s: %s: %s", table.name, task.task, result)
         self._tell(task.task, result)
-        newest = table.newest()
-        table.on_commit(newest)
+        try:
+            newest = table.newest()
+            table.on_commit(newest)
+        except Exception:
+            _log.warning("Maintenance of %s: the newest state could not be loaded; the next batch loads it.", table.name, exc_info=True)
+            return None
         return newest
+
+    def _oldest_ms(self, metadata: TableMetadata, branch: str) -> int:
+        """Return the time from which a task that never ran counts: commits of earlier queries count, however short each of them runs."""
+        read_back = islice(metadata.ancestors(metadata.branch_head(branch)), READ_BACK)
+        return min((snapshot.timestamp_ms for snapshot in read_back), default=self._began_ms)
 
     def _ran(self, task: str, table: MaintainedTable, branch: str) -> None:
         """Record that a task has run, in the table and here."""

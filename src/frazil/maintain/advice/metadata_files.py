@@ -10,7 +10,8 @@ from frazil.codec.single_value import from_bytes
 from frazil.commit.apply import now_millis
 from frazil.maintain.advice.finding import OPEN_SECONDS, Cure, Finding, count_text, size_text
 from frazil.maintain.advice.table_state import AilingTable
-from frazil.maintain.last_run import last_version, version_number
+from frazil.maintain.last_run import last_run, last_version, version_number
+from frazil.maintain.remove_orphan_files import YOUNG_MILLIS
 from frazil.maintain.retention import RetentionRequest, expired_in
 from frazil.scan.manifests import is_data
 from frazil.spec.properties import GC_ENABLED, MANIFEST_TARGET_SIZE, METADATA_DELETE_AFTER_COMMIT
@@ -97,7 +98,9 @@ def orphans(state: AilingTable, metadata_location: str) -> Finding | None:
     number = version_number(metadata_location)
     if number is None or METADATA_DELETE_AFTER_COMMIT.of(metadata.properties) or not GC_ENABLED.of(metadata.properties):
         return None
-    left = number - max(len(metadata.metadata_log), last_version(metadata, ORPHANS))
+    # Young files were left then, so that what a run has seen counts only until they are old enough.
+    is_recent = now_millis() - (last_run(metadata, ORPHANS) or 0) < YOUNG_MILLIS
+    left = number - max(len(metadata.metadata_log), last_version(metadata, ORPHANS) if is_recent else 0)
     if left < MANY_OLD_FILES:
         return None
     return Finding(

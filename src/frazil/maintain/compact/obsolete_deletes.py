@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from frazil.commit.produce import parent_of
 from frazil.scan.delete_ranges import path_bounds
-from frazil.scan.deletes import DeleteIndex
+from frazil.scan.deletes import DeleteIndex, read_deletes
 from frazil.scan.manifests import column_of, is_data, live, manifests_of, read_manifest
 from frazil.scan.plan import plan
 from frazil.spec.metadata import TableMetadata
@@ -55,10 +55,12 @@ def unused_deletes(
     head = parent_of(metadata, branch)
     if head is None or metadata.format_version < 2:
         return set()
-    groups = plan(metadata, storage, snapshot=head, schema=metadata.schema()).groups
+    planned = plan(metadata, storage, snapshot=head, schema=metadata.schema())
+    groups = planned.groups
     index = next((g.deletes for g in groups if isinstance(g.deletes, DeleteIndex)), None)
     if index is None:
-        return set()
+        rest = read_deletes(metadata, storage, planned.all_delete_manifests, planned.options.workers)
+        return set() if rest is None else set(zip(*(rest.strings(c).to_pylist() for c in ("file_path", "content_offset")), strict=True))
     paths = pa.concat_arrays([column_of(g.table, "file_path") for g in groups])
     stays = np.asarray(pc.invert(pc.is_in(paths, value_set=gone)).to_numpy(zero_copy_only=False))
     counts = index.exact_file_counts(most_pairs, stays)

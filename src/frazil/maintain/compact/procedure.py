@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any
 
 from frazil.catalog import LoadedTable
+from frazil.commit.cleanup import remove
 from frazil.commit.written import WrittenFor
 from frazil.errors import CommitStateUnknownException, CorruptData, FrazilError, NoSuchRefError
 from frazil.expr.nodes import AlwaysTrue
@@ -296,10 +297,12 @@ class _CompactionRun:
             done = [found for g in groups if (found := self._rewritten_alone(g)) is not None] if len(groups) > 1 else []
             if len(groups) == 1:
                 self._fails(groups, error)
-        for context, rewritten in done:
+        for number, (context, rewritten) in enumerate(done):
             try:
                 self._commit(context, rewritten)
             except CommitStateUnknownException:
+                uncommitted = [f.file_path for _, later in done[number + 1 :] for g in later for f in g.added]
+                remove(self.planned.step.storage, uncommitted, "commits that were not begun")
                 raise
             except Exception as error:
                 log.warning("Could not commit a part of the compaction of %s: %s", self.planned.table.name, error)

@@ -19,6 +19,7 @@ from frazil.stream.sink.options import LOOKUP, SinkOptions
 
 _COMMITS = 10
 _SMALL = 16 << 20
+_MOST_FILES = 1000
 
 
 def with_usual_rewrite(
@@ -28,13 +29,14 @@ def with_usual_rewrite(
     say something about compaction.
 
     Each batch adds a file, and the next batches and all reads open every one of them. Files of 16 MB and more are left alone unless a third
-    of their rows is deleted, so that a batch's rows are rewritten a bounded number of times, however large the table is.
+    of their rows is deleted, so that a batch's rows are rewritten a bounded number of times, however large the table is. The batches
+    wait meanwhile, so that one run takes a limited number of files; the rest follows with the next ones.
     """
     is_named = any(k.lower().replace("_", "-").startswith(f"{PREFIX}rewrite.") and v is not None for k, v in given.items())
     if is_named or not options.keyed or options.strategy != LOOKUP:
         return maintained
     small = min(_SMALL, TARGET_FILE_SIZE.of(metadata.properties) * 3 // 4)
-    usual = TaskOptions("rewrite", {"commits": _COMMITS}, {"min-file-size-bytes": str(small)})
+    usual = TaskOptions("rewrite", {"commits": _COMMITS}, {"min-file-size-bytes": str(small), "max-files-to-rewrite": str(_MOST_FILES)})
     if maintained is None:
         return UpkeepOptions((usual,))
     return replace(maintained, tasks=tuple(sorted((*maintained.tasks, usual), key=lambda t: TASKS.index(t.task))))
