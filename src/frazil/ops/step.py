@@ -195,7 +195,7 @@ class Step:
 
     def context(self, plan: Plan, mode: Mode, decider: Decider, read: ReadContext | None = None) -> ChangeContext:
         """Return what the tasks of a change share. `read`: the plan's read context, where the decider has one: sharing it, they decode each
-        delete file once."""
+        delete file once, as long as no file is rewritten."""
         options = self.to.options
         return ChangeContext(
             read or self.read_context(plan), self.write_context, mode, granularity_of(self.metadata, options), self.metadata.format_version,

@@ -1,6 +1,6 @@
 """Describe partition transforms: names, source checks, result types (spec, "Partition Transforms").
 
-What a transform does to one value is in `spec.transform_values`; vectorised over Arrow it is in `arrow.transforms`.
+What a transform does to one value is in `spec.transform_values`; vectorised over Arrow it is in `arrow.values.transforms`.
 """
 
 from __future__ import annotations
