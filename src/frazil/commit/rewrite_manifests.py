@@ -19,7 +19,17 @@ from frazil.commit.manifests import EXISTING, field_summaries
 from frazil.commit.produce import SnapshotTarget, parent_of, produce_rearranged
 from frazil.errors import ValidationError
 from frazil.expr.building import scalar
-from frazil.scan.manifests import ALL_COLUMNS, column_of, each, live, manifests_of, packs_of, read_manifest, read_pack
+from frazil.scan.manifests import (
+    ALL_COLUMNS,
+    column_of,
+    each,
+    live,
+    manifests_of,
+    packs_for,
+    read_manifest,
+    read_pack,
+    threads_for,
+)
 from frazil.scan.options import default_workers
 from frazil.spec.manifest import FieldSummary, ManifestContent, ManifestFile
 from frazil.spec.metadata import TableMetadata, schema_of_spec
@@ -182,8 +192,9 @@ def _existing(
             tables.append(table.set_column(table.column_names.index("partition"), "partition", partition))
         return pa.concat_tables(tables)
 
-    packs, tables = packs_of(manifests), []
-    for pack, table in zip(packs, each(entries, packs, default_workers()), strict=True):
+    threads, tables = threads_for(manifests, storage, default_workers()), []
+    packs = packs_for(manifests, threads)
+    for pack, table in zip(packs, each(entries, packs, threads), strict=True):
         tables.append(table)
         advance(len(pack))
     every = pa.concat_tables(tables).combine_chunks()

@@ -22,8 +22,8 @@ from frazil.errors import CorruptData, NoSuchFileError
 from frazil.expr.building import column, from_numpy, scalar
 from frazil.maintain.path_keys import Keys, PathKeys, keys_of
 from frazil.scan.delete_ranges import normalised
-from frazil.scan.manifest_parts import read_in_parts
-from frazil.scan.manifests import column_of, each, live, manifests_of
+from frazil.scan.manifest_parts import is_large, read_in_parts
+from frazil.scan.manifests import column_of, each, live, manifests_of, packs_for, threads_for, threads_for_lists
 from frazil.scan.options import default_workers
 from frazil.spec.data_file import DataFileContent
 from frazil.spec.manifest import ManifestFile
@@ -71,8 +71,8 @@ NO_FILES = ExpiredFiles(_NOTHING)
 class FileSearch:
     """Find the files of expired snapshots. One search remembers which kept manifests it has read."""
 
-    def __init__(self, storage: Storage, workers: int | None = None):
-        self._storage, self._workers = storage, workers or default_workers()
+    def __init__(self, storage: Storage):
+        self._storage = storage
         self._known: dict[str, str] = {}  # normalised path of each manifest by the path in a list
         self._kept: dict[str, ManifestFile] = {}
         self._read: set[str] = set()
@@ -131,7 +131,8 @@ class FileSearch:
     def _lists(self, metadata: TableMetadata, snapshots: Sequence[Snapshot]) -> Iterator[tuple[ManifestFile, ...]]:
         """Yield the manifests of each kept snapshot, and remember them."""
         todo = [s for s in snapshots if s.snapshot_id not in self._listed]
-        listed = each(lambda s: manifests_of(metadata, s, self._storage, keep=False), todo, self._workers)
+        threads = threads_for_lists(todo, self._storage, default_workers())
+        listed = each(lambda s: manifests_of(metadata, s, self._storage, keep=False), todo, threads)
         for snapshot, manifests in zip(todo, listed, strict=False):
             for m in manifests:
                 self._kept.setdefault(self._name(m.manifest_path), m)
@@ -151,7 +152,8 @@ class FileSearch:
             return _or_none(lambda: manifests_of(metadata, snapshot, self._storage, keep=False))
 
         found: dict[str, ManifestFile] = {}
-        for snapshot, manifests in zip(gone, each(listed, gone, self._workers), strict=True):
+        threads = threads_for_lists(gone, self._storage, default_workers())
+        for snapshot, manifests in zip(gone, each(listed, gone, threads), strict=True):
             if manifests is not None:
                 found.update((self._name(m.manifest_path), m) for m in manifests)
                 if snapshot.manifest_list is not None:
@@ -161,27 +163,35 @@ class FileSearch:
     # --- manifests
 
     def _contents_of_expired(self, manifests: dict[str, ManifestFile]) -> tuple[pa.Table, list[ManifestFile]]:
-        """Return the live files of manifests which no kept manifest names, each file once, and the manifests that could be read. Every part
-        of a manifest is filtered before the next one is decoded, so that nothing but the files to delete is held."""
+        """Return the live files of manifests which no kept manifest names, each file once, and the manifests that could be read. Small
+        manifests are filtered together, the parts of a large one before the next part is decoded, so that little more than the files to
+        delete is held."""
         seen, lock = PathKeys(), Lock()
 
-        def entries(manifest: ManifestFile) -> pa.Table:
-            parts = [_NOTHING]
-            if manifest.has_live_files:  # else it names only what its snapshot removed, which older manifests name as well
-                for part in read_in_parts(self._storage, manifest, _COLUMNS):
-                    left = self._unneeded(live(part).select(_NOTHING.column_names))
-                    with lock:
-                        new = seen.add(_chunk_keys(left))
-                    if new.any():
-                        parts.append(left if new.all() else left.filter(from_numpy(new)))
-            return pa.concat_tables(parts)
+        def not_seen(contents: pa.Table) -> pa.Table:
+            unneeded = self._unneeded(contents)
+            with lock:
+                new = seen.add(_chunk_keys(unneeded))
+            return unneeded if new.all() else unneeded.filter(from_numpy(new))
 
-        found, readable = [_NOTHING], list[ManifestFile]()
+        def live_parts(manifest: ManifestFile) -> list[pa.Table] | None:
+            """Read what a manifest names; None: it cannot be read. One without live files names only what older manifests name as well."""
+            parts = (live(part).select(_NOTHING.column_names) for part in read_in_parts(self._storage, manifest, _COLUMNS))
+            return _or_none(lambda: list(map(not_seen, parts) if is_large(manifest) else parts)) if manifest.has_live_files else []
+
+        def entries(pack: Sequence[ManifestFile]) -> tuple[pa.Table, list[ManifestFile]]:
+            parts_by_manifest = [(manifest, parts) for manifest in pack if (parts := live_parts(manifest)) is not None]
+            filtered = [part for manifest, parts in parts_by_manifest if is_large(manifest) for part in parts]
+            unfiltered = [part for manifest, parts in parts_by_manifest if not is_large(manifest) for part in parts]
+            together = not_seen(pa.concat_tables([_NOTHING, *unfiltered]).combine_chunks())
+            return pa.concat_tables([*filtered, together]), [manifest for manifest, _ in parts_by_manifest]
+
         todo = list(manifests.values())
-        for manifest, table in zip(todo, each(lambda m: _or_none(lambda: entries(m)), todo, self._workers), strict=True):
-            if table is not None:
-                readable.append(manifest)
-                found.append(table)
+        found, readable = [_NOTHING], list[ManifestFile]()
+        threads = threads_for(todo, self._storage, default_workers())
+        for table, readable_of_pack in each(entries, packs_for(todo, threads), threads):
+            readable += readable_of_pack
+            found.append(table)
         return pa.concat_tables(found), readable
 
     def _unneeded(self, contents: pa.Table) -> pa.Table:
@@ -201,7 +211,8 @@ class FileSearch:
     def _read_kept(self) -> None:
         """Read the kept manifests that were not read before, and remember the keys of their files."""
         todo = [(name, m) for name, m in self._kept.items() if name not in self._read and m.has_live_files]
-        reads: Iterable[Keys] = each(lambda item: self._keys(item[1]), todo, self._workers)
+        threads = threads_for([m for _, m in todo], self._storage, default_workers())
+        reads: Iterable[Keys] = each(lambda item: self._keys(item[1]), todo, threads)
         for (name, _), keys in zip(todo, reads, strict=True):
             self._read.add(name)
             self._needed.add(keys)

@@ -33,7 +33,7 @@ from frazil.maintain.progress import ProgressCallback, progress
 from frazil.maintain.removal import delete_files, deleting_threads
 from frazil.ops.frames import is_spark_frame
 from frazil.scan.listing.reachable import reachable
-from frazil.scan.manifests import column_of, each, live, manifests_of, read_manifest
+from frazil.scan.manifests import column_of, each, live, manifests_of, read_manifest, threads_for, threads_for_lists
 from frazil.scan.options import default_workers
 from frazil.spec.manifest import ManifestFile
 from frazil.spec.metadata import TableMetadata
@@ -216,12 +216,13 @@ class _Search:
         """Add the files that new snapshots name; manifests that were read before are not read again."""
         fresh = [s for s in metadata.snapshots if s.snapshot_id not in self._snapshots]
         storage, batches = self._table.storage, list[pa.Array]()
-        for snapshot in fresh:
-            manifests = manifests_of(metadata, snapshot, storage, keep=False)
+        threads = threads_for_lists(fresh, storage, default_workers())
+        listed = each(lambda s: manifests_of(metadata, s, storage, keep=False), fresh, threads)
+        for snapshot, manifests in zip(fresh, listed, strict=True):
             names = column([m.manifest_path for m in manifests], pa.string())
             known = self._known.compare(names)[0]
             new = [m for m, is_known in zip(manifests, known, strict=True) if not is_known]
-            batches += list(each(lambda m: _live_paths(storage, m), new, default_workers()))
+            batches += list(each(lambda m: _live_paths(storage, m), new, threads_for(new, storage, default_workers())))
             batches += [names, column([snapshot.manifest_list] if snapshot.manifest_list else [], pa.string())]
             self._snapshots.add(snapshot.snapshot_id)
         logged = [e.metadata_file for e in metadata.metadata_log]

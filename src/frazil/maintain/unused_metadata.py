@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from frazil.scan.manifests import each, manifests_of
+from frazil.scan.manifests import each, manifests_of, threads_for_lists
 from frazil.scan.options import default_workers
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import Snapshot
@@ -18,7 +18,8 @@ def specs_in_use(metadata: TableMetadata, snapshots: Sequence[Snapshot], storage
     def of_one(snapshot: Snapshot) -> set[int]:
         return {m.partition_spec_id for m in manifests_of(metadata, snapshot, storage, keep=False)}
 
-    return frozenset(i for found in each(of_one, snapshots, default_workers()) for i in found)
+    threads = threads_for_lists(snapshots, storage, default_workers())
+    return frozenset(spec_id for spec_ids in each(of_one, snapshots, threads) for spec_id in spec_ids)
 
 
 def without_unused(metadata: TableMetadata, used_specs: frozenset[int]) -> list[Update]:

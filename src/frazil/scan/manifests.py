@@ -154,6 +154,13 @@ def packs_of(manifests: Iterable[ManifestFile], most: int = _PACK, size: int = _
     return packs
 
 
+def packs_for(manifests: Sequence[ManifestFile], threads: int, most: int = _PACK, size: int = _PACK_BYTES) -> list[list[ManifestFile]]:
+    """Group manifests as `packs_of` does, but so that every thread has some where a store is waited for: the manifests of a pack are read
+    one after the other."""
+    packs = packs_of(manifests, most, size)
+    return packs_of(manifests, -(-len(manifests) // threads), size) if are_remote(manifests) and len(packs) < threads else packs
+
+
 def read_pack(storage: Storage, pack: Sequence[ManifestFile]) -> list[pa.Table]:
     """Read all columns of the entries of several manifests, DELETED ones included, each as `read_manifest` does; nothing goes into the
     cache."""
@@ -223,6 +230,14 @@ def threads_for(manifests: Sequence[ManifestFile], storage: Storage, workers: in
         return max(workers, min(_WAITING, _AT_ONCE_BYTES // max(mean, 1)))
     local = bool(manifests) and storage.local_path(manifests[0].manifest_path) is not None
     return 1 if local and are_small(manifests) else workers
+
+
+def threads_for_lists(snapshots: Sequence[Snapshot], storage: Storage, workers: int) -> int:
+    """Return how many threads read the manifest lists of snapshots, by the rule of `threads_for`: one for local lists."""
+    first = next((s.manifest_list for s in snapshots if s.manifest_list is not None), None)
+    if first is not None and scheme_of(first) in REMOTE_SCHEMES and not workers_are_given():
+        return max(workers, _WAITING)
+    return 1 if first is not None and storage.local_path(first) is not None else workers
 
 
 def is_data(manifest: ManifestFile) -> bool:

@@ -34,14 +34,13 @@ from frazil.scan.manifests import (
     PLAN_COLUMNS,
     PRUNED_BY,
     STATISTICS,
-    are_remote,
     are_small,
     clear_caches,
     each,
     is_data,
     live,
     manifests_of,
-    packs_of,
+    packs_for,
     read_manifest,
     threads_for,
 )
@@ -274,9 +273,8 @@ def plan_manifests(
     by_spec: dict[int, list[pa.Table]] = {}
     by_partition = by_statistics = 0
     small, threads = are_small(chosen), threads_for(chosen, storage, options.workers)
-    packs = packs_of(chosen) if small else packs_of(chosen, _PACK, _PACK_BYTES) if first.worth_it else [[m] for m in chosen]
-    if are_remote(chosen) and len(packs) < threads:  # one thread reads the manifests of a pack one after the other
-        packs = packs_of(chosen, -(-len(chosen) // threads))
+    few_together = packs_for(chosen, threads, _PACK, _PACK_BYTES) if first.worth_it else [[m] for m in chosen]
+    packs = packs_for(chosen, threads) if small else few_together
     parts = each(partial(read, together=small), packs, threads)
     for spec_id, table, partition, statistics in itertools.chain.from_iterable(parts):
         by_partition, by_statistics = by_partition + partition, by_statistics + statistics

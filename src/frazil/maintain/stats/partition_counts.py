@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.scan.inspect.partition_type import coerce_partition
-from frazil.scan.manifests import column_of, each, read_manifest
+from frazil.scan.manifests import column_of, each, read_manifest, threads_for
 from frazil.scan.options import default_workers
 from frazil.scan.partition_union import unified_partition_type
 from frazil.spec.data_file import DataFileContent, ManifestEntryStatus
@@ -81,8 +81,8 @@ def count_partitions(
     `on_manifest`: called after each manifest.
     """
     work = partial(_manifest, metadata=metadata, storage=storage, added_only=added_only, times=_times(metadata))
-    found: list[PartitionCounts] = []
-    for parts in each(work, list(manifests), default_workers()):
+    todo, found = list(manifests), list[PartitionCounts]()
+    for parts in each(work, todo, threads_for(todo, storage, default_workers())):
         found += parts
         on_manifest()
     return summed(found)
