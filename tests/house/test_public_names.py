@@ -34,6 +34,7 @@ from frazil.maintain.stats.partition_stats import PartitionStatsResult
 from frazil.maintain.stats.table_stats import TableStatsResult
 from frazil.metrics import CommitReport, ScanReport
 from frazil.scan.explain.delete_report import ExplainedDelete, ExplainedDeletes
+from frazil.scan.explain.explain_file import ExplainedCondition, ExplainedFile
 from frazil.scan.explain.explanation import Explanation
 from frazil.storage import FileIO
 from frazil.stream.engine import StreamWriter
@@ -59,7 +60,8 @@ CLASSES: tuple[type[Any], ...] = (
     Table, StaticTable, Transaction, CreateTableTransaction, DataScan, IncrementalAppendScan, ChangesScan, Catalog, MergeBuilder,
     MetadataTable, View, InspectTable, MaintenanceTable, frazil.CommitResult, UpdateSnapshot, SnapshotFiles, FileIO, ScanReport, CommitReport,
     CatalogTransaction, TransactionPart, Updating, UpdateSchema, UpdateSpec, UpdateSortOrder, UpdateProperties, UpdateStatistics,
-    ManageSnapshots, ExpireSnapshots, Explanation, ExplainedDelete, ExplainedDeletes, StreamWriter, TablesResult, SetAside,
+    ManageSnapshots, ExpireSnapshots, Explanation, ExplainedDelete, ExplainedDeletes, ExplainedFile,
+    ExplainedCondition, StreamWriter, TablesResult, SetAside,
 )  # fmt: skip
 RESULTS: tuple[type[Any], ...] = (  # of procedures
     AddFilesResult, AncestorsResult, AutoResult, ConvertEqualityDeletesResult, ExpireSnapshotsResult, FastForwardResult, Finding, Findings,

@@ -1,4 +1,7 @@
-"""Define the protocol of catalog back ends: look up a table's current metadata by name, and replace it by compare-and-swap."""
+"""Define the protocol of catalog back ends: look up a table's current metadata by name, and replace it by compare-and-swap.
+
+The steps that add a type of catalog are in `catalog.load`.
+"""
 
 from __future__ import annotations
 

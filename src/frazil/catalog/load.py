@@ -3,9 +3,9 @@
 To add a type of catalog:
 - implement `catalog.base.CatalogBackend`; one that keeps a pointer to a metadata file commits through `catalog.pointer`. A `reporting`
   attribute takes metrics reports (`catalog.reporting`), and `catalog.views` says what a catalog with views offers;
-- add an entry to `_TYPES`: its back end, and the properties that it requires and serves (`catalog.served` refuses all others). Where the
+- add an entry to `_TYPES`: its back end, and the properties that it requires and supports (`catalog.served` refuses all others). Where the
   scheme of a URI or the name of a Java class implies the type, add it to `_SCHEMES` and `_JAVA`, and take its name out of `_NOT_YET`;
-- add its libraries as an extra to pyproject.toml, its properties to docs/options.md, and its kind to the contract in tests/catalog.
+- add its libraries as an extra to pyproject.toml, its properties to docs/options.md, its kind to tests/catalog/test_catalog_contract.py.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Commit actions in a loop: apply them to the metadata, swap once, and try again on fresh metadata when another writer was first.
 
-A lost race is a value (`Conflict`), not an error. Only metadata is made again: data files are written once, manifests are reused, the
-snapshot id stays, so that an attempt that was applied without an answer is recognised. After an unknown outcome nothing is deleted; after
-certain failure exactly the files that this commit wrote are.
+When another writer was first, `swap` returns `Conflict` instead of raising. Only metadata is made again: data files are written once,
+manifests are reused, the snapshot id stays, so that an attempt that was applied without an answer is recognised. When it is not known
+whether the commit was applied, nothing is deleted; when it is known to have failed, exactly the files that this commit wrote are.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class TableCommit:
         looked for (`recognised`); unless it is found, no file is removed. Files of a commit that raises are left to the caller, which
         removes all of them (`give_up`) unless `swapping`.
         """
-        lost = 0.0  # seconds that the last attempt took, if one was lost
+        lost = 0.0  # seconds that the last attempt took that met a conflict; 0.0: none did so far
         while True:
             patience = min(PATIENCE, self.longest, self.total - (time.monotonic() - self.started))
             with turn(self.base, patience, self.write_new_manifests) as others_were_first:
@@ -142,7 +142,8 @@ class TableCommit:
                     begun = time.monotonic()
                     ready, outcome = self.attempt()
             if isinstance(ready, AlreadyDone) and ready.snapshot_id in self.context.snapshot_ids():
-                return self.succeeded(self.base)  # by an attempt of this commit, whose snapshot others have expired since
+                # An earlier attempt of this commit was applied, and its snapshot has been expired since.
+                return self.succeeded(self.base)
             if ready is None or isinstance(ready, AlreadyDone):
                 self.take_back()
                 return self.outcome(self.base, 0, ready)

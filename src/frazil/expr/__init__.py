@@ -19,6 +19,7 @@ __all__ = [
     "parse",
     "pruning",
     "quoted",
+    "sql_text",
     "tokens",
     "values",
 ]

@@ -1,6 +1,6 @@
 """Convert equality deletes to position deletes (v2) or deletion vectors (v3), which readers apply without comparing keys.
 
-plan (metadata only): the data files to which equality deletes apply, and which equality delete files then apply to nothing
+plan (metadata only): the data files to which equality deletes apply, and which equality delete files are not needed afterwards
 -> tasks: the key columns of each data file are read once, the positions of deleted rows are merged with those deleted before
 -> one commit (`rebased`): after a commit of another writer, only the files that it changed are read again.
 """

@@ -1,7 +1,7 @@
 """Compare millions of file locations by 64-bit keys, so that sets of them take eight bytes per file.
 
-Two locations may share a key by chance. So a key may tell that a file is to be kept, never that it is to be deleted: files are deleted when
-their key is not among the keys of the files that are needed.
+Two locations may share a key by chance. That can only keep a file too many: a file is deleted when its key is not among the keys of the
+files that are needed.
 """
 
 from __future__ import annotations

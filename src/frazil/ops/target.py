@@ -81,10 +81,12 @@ class WriteTarget:
 def target(
     arguments: WriteArguments, metadata: TableMetadata, storage: Storage, known_columns: int, engine: Engine, defaults: Mapping[str, str]
 ) -> WriteTarget:
-    """Resolve the target of a write. The branch is, as in Java, the caller's, else the session's WAP branch, else main.
+    """Resolve the target of a write. As in Java, the session's spark.wap.branch takes the place of main on a table with
+    write.wap.enabled; else the branch is the caller's, else main.
 
     `engine`: the engine whose session settings count. `defaults`: the write options that the session sets. Raises InvalidInput for
-    contradictory arguments, and for options that have no effect on the verb, on this table or without Spark.
+    contradictory arguments (a WAP branch beside any other branch), and for options that have no effect on the verb, on this table or
+    without Spark.
     """
     branch, options = arguments.branch, write_options(arguments.options, arguments.verb, defaults)
     check_formats(metadata, options, arguments.verb)

@@ -104,7 +104,7 @@ def plan_added_by(
     groups, report = plan_manifests(metadata, storage, manifests, bound, schema, options, report, added)
     report = replace(report, total_planning_duration=time.perf_counter_ns() - begun)
     # The plan gets no storage, so that `scan.narrow` does not narrow it by the end snapshot, which lacks files that were removed since.
-    return Plan(metadata, end, schema, bound, groups, report, options)
+    return Plan(metadata, end, schema, bound, groups, report, options, data_manifests=tuple(manifests), manifest_storage=storage)
 
 
 def plan_added(
@@ -132,7 +132,9 @@ def plan_added(
     numbers = number_files(metadata, snapshot, storage, added=True, files=files)
     groups, report = plan_manifests(metadata, storage, numbers.wanted(), bound, schema, options, report, numbers=numbers)
     report = replace(report, total_planning_duration=time.perf_counter_ns() - begun)
-    return Plan(metadata, snapshot, schema, bound, groups, report, options)
+    return Plan(
+        metadata, snapshot, schema, bound, groups, report, options, data_manifests=tuple(numbers.wanted()), manifest_storage=storage
+    )
 
 
 def appended_manifests(metadata: TableMetadata, storage: Storage, appends: Iterable[Snapshot]) -> list[ManifestFile]:

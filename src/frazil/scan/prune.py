@@ -4,6 +4,8 @@ The result is one mask of possible outcomes per manifest or file: bit 1 TRUE, 2 
 two questions at once: without bit 1 the file is skipped, and exactly 1 means that every row matches, so that no row need be tested (and NOT
 is exact). A statistic that is missing, damaged or of an unknown transform excludes nothing. A column without statistics may be missing in
 the file or may just not have been measured, so nothing follows from that either.
+
+The rules for predicates are in `expr.pruning.prune`; filters that Spark adds when a query runs prune again in `scan.narrow`.
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ class DataScan:
         """Explain what the filter skipped, and by which statistics. The result is printable; `report` holds the counters.
 
         `deletes` lists every delete file with the number of planned data files that it applies to, or the reason why it applies to none
-        (`ExplainedDelete`); `deletes_of(file_path)` does so for one data file.
+        (`ExplainedDelete`); `deletes_of(file_path)` does so for one data file. `why(file_path)` tells why a data file is read or skipped.
         """
         return self._planned(None, None, "UTC", logged=False).explain()
 

@@ -3,7 +3,7 @@
 File names carry the operation's id and the attempt. A task that failed, was killed, or ran twice at the same time (speculation) leaves
 files that no result names. They are orphans: harmless, but they take space until they are removed. A file counts if the result of its task
 names it: Spark takes the result of one attempt per task, and the caller passes the names to `Attempts.remove_unreported`. (Spark's own
-Parquet writer does without this file: its committer keeps one attempt, see `spark.write.spark_writer`.)
+Parquet writer does without this module: its committer keeps one attempt, see `spark.write.write_frame`.)
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Explain a scan: how many files were skipped and by which statistics (`explanation`), and which deletes apply to each file and why
-(`explain_deletes`). Data files are counted: the decision whether a single file is read is made in `scan.prune`, which keeps no reason."""
+"""Explain a scan: how many files were skipped and by which statistics (`explanation`), why one data file is read or skipped
+(`explain_file`), and which deletes apply to each file and why (`explain_deletes`). The decisions are made in `scan.prune`."""
 
-__all__ = ["delete_report", "explain_deletes", "explanation"]
+__all__ = ["delete_report", "explain_deletes", "explain_file", "explanation"]

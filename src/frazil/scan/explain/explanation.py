@@ -1,6 +1,6 @@
 """Explain a scan plan as text: the files that were skipped, by which statistics, and what became of every delete file.
 
-Data files are counted, not explained one by one: `scan.prune.file_pruner` decides which are kept.
+Data files are counted; `Explanation.why` explains one of them (`explain_file`). Which are read is decided by `scan.prune.file_pruner`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from frazil.scan.explain.explain_deletes import (
     told_deletes_explained,
     unread_deletes_explained,
 )
+from frazil.scan.explain.explain_file import ExplainedFile
 from frazil.scan.report import PlannedByServer, PlanReport, size_text
 from frazil.scan.tasks import PlannedFiles
 from frazil.spec.metadata import TableMetadata
@@ -40,7 +41,16 @@ class Explanation:
     _metadata: TableMetadata = field(repr=False)
     _groups: tuple[PlannedFiles, ...] = field(repr=False)
     _idle: Callable[[], Iterable[tuple[Reason, DeleteEntries]]] = field(repr=False)
+    _file: Callable[[str], ExplainedFile] = field(repr=False)
     _by_server: PlannedByServer | None = field(default=None, repr=False)
+
+    def why(self, file_path: str) -> ExplainedFile:
+        """Explain why the scan reads a data file or skips it: what each condition of the filter can be on its rows, and by which metadata.
+
+        The manifest that lists the file is read again. Raises InvalidInput when the snapshot does not have the file, Unsupported when a
+        catalog's server planned the scan, NoSuchFileError and CorruptData as planning does.
+        """
+        return self._file(file_path)
 
     @cached_property
     def deletes(self) -> ExplainedDeletes:

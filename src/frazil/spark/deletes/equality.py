@@ -4,6 +4,7 @@ where a delete may be older than some of the rows.
 Keys are compared in the widest type that a column ever had. Floats are compared as text, which tells -0.0 from 0.0 and has a single NaN.
 Parquet delete files are read by Spark's own scan, under column names that no file has, so that Spark pushes no filter into them by name;
 other files are read by Arrow in tasks. Small delete files are broadcast, large ones joined by a sort-merge join, which spills to disk.
+Data files that Spark's scan cannot read get the same deletes in `frazil.arrow.deletes.apply_deletes`.
 """
 
 from __future__ import annotations

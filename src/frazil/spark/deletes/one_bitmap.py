@@ -4,8 +4,8 @@ A look-up of one bit takes half the time of a broadcast join with bitmaps per ch
 so deletes beyond the limits below are joined (`bitmaps`).
 
 The bit of a row is found from the row's position and from the place where its file begins in the bitmap. That place is the file's key
-(`by_rows`) where keys are ours. Where keys are hashes, the place is looked up in a table by the key modulo the length of the table, which
-is chosen such that no two files with deletes share an entry.
+(`by_rows`) where Frazil numbered the files itself. Where keys are hashes, the place is looked up in a table by the key modulo the length of
+the table, which is chosen such that no two files with deletes share an entry.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Call Spark's scan of Parquet files through py4j with an index of files of our own, and make rows in the JVM."""
+"""Build Spark's native Parquet scan (HadoopFsRelation, ParquetFileFormat) through py4j over a FileIndex written in Python, and local rows
+(LocalRelation)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Read a Spark session's settings, set some of them for the time of a block, and keep copies of the session for scans.
 
-The session's settings for Iceberg reads and writes (Java's `spark.sql.iceberg.*` and `spark.wap.branch`) give way to options of the caller.
+Options of the caller override the session's settings for Iceberg reads and writes (Java's `spark.sql.iceberg.*`). `spark.wap.id` and
+`spark.wap.branch` are read in `spark.door.engine` and resolved in `ops.target` for writes and `ops.reading` for reads.
 docs/spark.md lists every setting that Frazil changes, with the reason.
 """
 

@@ -1,9 +1,9 @@
 """Commit the micro-batches of a streaming query, each exactly once: one operation with the query's id and the batch's number as its txn.
 
-The mark is looked for inside each attempt of the commit, on the branch that is written, and set in the same swap as the rows
-(`commit.done_once`). So when Spark sends a batch again after a crash, at whatever point it happened, the mark is found and the batch adds
-nothing; the files that were written again are removed. An unknown outcome is raised as an error and keeps every file: Spark sends the batch
-again, and the mark decides.
+The mark (query id and number of its last batch, a table property) is looked for inside each attempt of the commit, on the branch that is
+written, and set in the same swap as the rows (`commit.done_once`). So when Spark sends a batch again after a crash, at whatever point it
+happened, the mark is found and the batch adds nothing; the files that were written again are removed. An unknown outcome is raised as an
+error and keeps every file: Spark sends the batch again, and the mark decides.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Write and read the offsets that a checkpoint keeps: one JSON object of fixed keys, under 1 kB however many files the table has.
 
-Spark compares offsets as text and hands them back as it wrote them, so keys have one order and a position has one text. A query's first
-offset is a constant: where the stream starts is resolved once, when its first batch is planned, and stored in the *end* offset of that
-batch (`began`), so that a first batch that failed is planned again from the same start.
+Spark compares offsets as text and hands them back as it wrote them, so the JSON is canonical: equal positions give equal text. A query's
+first offset is a constant: where the stream starts is resolved once, when its first batch is planned, and stored in the *end* offset of
+that batch (`began`), so that a first batch that failed is planned again from the same start.
 """
 
 from __future__ import annotations
