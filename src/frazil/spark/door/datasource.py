@@ -331,10 +331,13 @@ class SourceWriter(DataSourceArrowWriter):
     def commit(self, messages: list[Any]) -> None:
         """Commit the files of all tasks as one snapshot."""
         files = tuple(f for m in messages if m is not None for f in m.files)
-        backend, base, name = self.table
-        Attempts(self._context, retried=any(m.retried for m in messages if m is not None)).remove_unreported(f.file_path for f in files)
+        attempts = Attempts(self._context, retried=any(m.retried for m in messages if m is not None))
+        with attempts.removing_files_on_error():
+            backend, base, name = self.table
+            attempts.remove_unreported(f.file_path for f in files)
+            staged = self._staged(files)
         with TableOperation(backend, base, name, SideProcessEngine()) as operation:
-            operation.add(self._staged(files))
+            operation.add(staged)
 
     def _staged(self, files: tuple[DataFile, ...]) -> StagedWrite:
         """Return the staged write for the verb: append, overwrite, or overwrite of partitions."""
@@ -346,5 +349,10 @@ class SourceWriter(DataSourceArrowWriter):
         return partitions_replaced(staged, self._to, self._start)
 
     def abort(self, messages: list[Any]) -> None:
-        """Remove the files that tasks of a failed job have written."""
-        Attempts(self._context, settle=lambda: LINGER).remove_all()
+        """Remove the files that tasks of a failed job have written.
+
+        Spark also calls this, with the messages of all tasks, after `commit` has raised an error. Nothing is done then: a commit that is
+        known to have failed has removed its files itself, and the files of a commit that was applied, or may have been, must stay.
+        """
+        if any(message is None for message in messages):
+            Attempts(self._context, settle=lambda: LINGER).remove_all()
