@@ -35,6 +35,7 @@ from frazil.storage.real_paths import RealPaths
 R = TypeVar("R")
 _log = logging.getLogger("frazil.maintain")
 _COLUMNS = ("status", "content", "file_path", "file_size_in_bytes")
+_PACK_BYTES = 1 << 16  # of manifests that are filtered together: paths compress well, so that these may name 16,000 files
 _NOTHING = pa.table({
     "content": column((), pa.int32()), "file_path": column((), pa.string()), "file_size_in_bytes": column((), pa.int64()),
 })  # fmt: skip
@@ -189,7 +190,7 @@ class FileSearch:
         todo = list(manifests.values())
         found, readable = [_NOTHING], list[ManifestFile]()
         threads = threads_for(todo, self._storage, default_workers())
-        for table, readable_of_pack in each(entries, packs_for(todo, threads), threads):
+        for table, readable_of_pack in each(entries, packs_for(todo, threads, size=_PACK_BYTES), threads):
             readable += readable_of_pack
             found.append(table)
         return pa.concat_tables(found), readable
