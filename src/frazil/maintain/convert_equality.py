@@ -199,7 +199,7 @@ def convert_files(context: _Context, group: Sequence[_Item]) -> _Converted:
 def _with_threads(context: ReadContext) -> ReadContext:
     """Let the only task on a machine with several cores read a large file with all of them."""
     workers = current_place().workers or 1
-    return context if workers <= 1 else replace(context, options=replace(context.options, workers=workers))
+    return context if workers <= 1 else context.sharing_deletes(options=replace(context.options, workers=workers))
 
 
 def _deleted(item: _Item, context: ReadContext) -> Positions:

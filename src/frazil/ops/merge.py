@@ -128,9 +128,8 @@ def _joined(step: Step, source: MergeSource, bound: BoundMerge, mode: Mode, uniq
         refuse_duplicates(pairing, unique)
     where = bound.target_filter(reach(pairing))
     plan = step.plan(where)
-    read = step.read_context(plan)
-    decider = MergeDecider(read, bound, source, step.lineage, bool(bound.not_matched))
-    changed = step.change(list(step.tasks(plan)), step.context(plan, mode, decider, read), plan)
+    context = step.context(plan, mode, lambda read: MergeDecider(read, bound, source, step.lineage, bool(bound.not_matched)))
+    changed = step.change(list(step.tasks(plan)), context, plan)
     inserted = _inserted(step, source, bound, changed.reports) if bound.not_matched else Inserted()
     counts = MergeCounts()
     for report in changed.reports:
@@ -146,9 +145,8 @@ def _replaced(step: Step, source: MergeSource, bound: BoundMerge, mode: Mode) ->
     """
     where = bound.target_filter(reach(Pairing(bound, source)))
     plan = step.plan(where)
-    read = step.read_context(plan)
-    decider = MergeDecider(read, bound, source, step.lineage, only_finds=True)
-    changed = step.change(list(step.tasks(plan)), step.context(plan, mode, decider, read), plan)
+    change = step.context(plan, mode, lambda read: MergeDecider(read, bound, source, step.lineage, only_finds=True))
+    changed = step.change(list(step.tasks(plan)), change, plan)
     counts, replaces, row_ids = MergeCounts(), np.zeros(source.num_rows, bool), np.full(source.num_rows, NO_ROW_ID)
     for report in changed.reports:
         counts.add(report.counts)
@@ -217,7 +215,7 @@ def _by_sql(step: Step, ready: ReadySource, merge: Merge, mode: Mode, checked: b
         raise Unsupported("A Spark Column in a MERGE needs Spark.", hint="Pass spark=, or give the condition as text.")
 
     def context_of(planned: Plan) -> ChangeContext:
-        return step.context(planned, mode, DeleteDecider.of(step.read_context(planned)))
+        return step.context(planned, mode, DeleteDecider.of)
 
     with step.removing_files_on_error(), step.engine.as_meant(step.settings):
         changes = step.engine.merge(

@@ -64,7 +64,7 @@ def delete(step: Step, where: Any, mode: str | None = None) -> StagedWrite:
         action = DeleteFiles(row_filter=bound, **step.binding_arguments, **step.to.snapshot_fields)
         metrics = {"rows_deleted": live_rows(wholly, step.storage)}
         return StagedWrite((action,), (), time.perf_counter() - step.started, metrics)
-    changed = step.change(to_read, step.context(plan, chosen, DeleteDecider.of(step.read_context(plan))), plan)
+    changed = step.change(to_read, step.context(plan, chosen, DeleteDecider.of), plan)
     deleted = changed.deleted + live_rows(wholly, step.storage)
     changed = replace(changed, removed=(*changed.removed, *(t.file for t in wholly)), deleted=deleted)
     return step.staged_change("delete", chosen, changed, bound)
@@ -96,7 +96,7 @@ def overwrite(step: Step, rows: InputFrame, where: Any) -> StagedWrite:
         staged = overwritten(written(rows, step.to), step.to, bound, step.start, step.settings)
         return replace(staged, metrics={**staged.metrics, "rows_deleted": live_rows(wholly, step.storage)})
     chosen = mode_of("delete", step.metadata, mode)
-    changed = step.change(to_read, step.context(plan, chosen, DeleteDecider.of(step.read_context(plan))), plan)
+    changed = step.change(to_read, step.context(plan, chosen, DeleteDecider.of), plan)
     deleted = changed.deleted + live_rows(wholly, step.storage)
     return _replaced(step, chosen, rows, replace(changed, removed=(*changed.removed, *(t.file for t in wholly))), bound, deleted)
 
@@ -148,8 +148,8 @@ def update(step: Step, new_values: Mapping[str, Any], where: Any = None, mode: s
         return _staged_by_sql(step, "update", chosen, where, new_values)
     predicate, assignments = bound
     plan = step.plan(predicate)
-    decider = UpdateDecider.of(step.read_context(plan), assignments, step.lineage)
-    changed = step.change(list(step.tasks(plan)), step.context(plan, chosen, decider), plan)
+    context = step.context(plan, chosen, lambda read: UpdateDecider.of(read, assignments, step.lineage))
+    changed = step.change(list(step.tasks(plan)), context, plan)
     return step.staged_change("update", chosen, changed, predicate)
 
 
@@ -163,7 +163,7 @@ def _by_sql(step: Step, kind: Kind, mode: Mode, where: Any, new_values: Mapping[
     """Let the engine find the rows by its own SQL; its tasks then write the change as for any other condition."""
 
     def context_of(planned: Plan) -> ChangeContext:
-        return step.context(planned, mode, DeleteDecider.of(step.read_context(planned)))
+        return step.context(planned, mode, DeleteDecider.of)
 
     with step.removing_files_on_error(), step.engine.as_meant(step.settings):
         if kind == "delete":

@@ -193,14 +193,11 @@ class Step:
         extra = [known[n] for n in LINEAGE] if self.lineage else []
         return ReadContext.of(plan, Schema(*self.schema.fields, *extra), self.storage)
 
-    def context(self, plan: Plan, mode: Mode, decider: Decider, read: ReadContext | None = None) -> ChangeContext:
-        """Return what the tasks of a change share. `read`: the plan's read context, where the decider has one: sharing it, they decode each
-        delete file once, as long as no file is rewritten."""
-        options = self.to.options
-        return ChangeContext(
-            read or self.read_context(plan), self.write_context, mode, granularity_of(self.metadata, options), self.metadata.format_version,
-            self.lineage, decider,
-        )  # fmt: skip
+    def context(self, plan: Plan, mode: Mode, decider_of: Callable[[ReadContext], Decider]) -> ChangeContext:
+        """Return what the tasks of a change share. `decider_of` makes the decider from the plan's read context, with which the files are
+        rewritten as well: so each delete file is decoded once per task."""
+        read, granularity = self.read_context(plan), granularity_of(self.metadata, self.to.options)
+        return ChangeContext(read, self.write_context, mode, granularity, self.metadata.format_version, self.lineage, decider_of(read))
 
     def change(self, tasks: Sequence[FileScanTask], context: ChangeContext, plan: Plan) -> Changed:
         """Let the runner change these files as the context's decider says, and combine the results of its tasks."""

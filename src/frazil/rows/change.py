@@ -136,7 +136,7 @@ def rewrite_files(context: RewriteContext, group: Sequence[FileScanTask]) -> Cha
     Deletes are applied, so the delete files of the group's tasks no longer matter to these rows. The old files are in `removed`, also
     those of which no row is left. The new files are durable; after an error none of them is left.
     """
-    schema, live, copied = to_arrow_schema(context.write.schema), replace(context.read, row_filter=None), 0
+    schema, live, copied = to_arrow_schema(context.write.schema), context.read.sharing_deletes(row_filter=None), 0
     here = current_place()
 
     def rows() -> Iterator[pa.RecordBatch]:

@@ -25,7 +25,7 @@ class DeleteDecider:
     @classmethod
     def of(cls, read: ReadContext) -> DeleteDecider:
         """Make the decider. `read`: the read context of the plan, whose filter is the condition of the DELETE."""
-        return cls(read.with_projection(Schema(HIDDEN_POS)))
+        return cls(read.sharing_deletes(projection=Schema(HIDDEN_POS)))
 
     def begin(self) -> Self:
         return self

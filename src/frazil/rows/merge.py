@@ -129,7 +129,7 @@ class MergeDecider:
     @cached_property
     def first(self) -> ReadContext:
         keeps_ids = (HIDDEN_ROW_ID,) if self.lineage and self.merge.updates else ()
-        return self.read.with_projection(Schema(*self._tested, *keeps_ids, HIDDEN_POS))
+        return self.read.sharing_deletes(projection=Schema(*self._tested, *keeps_ids, HIDDEN_POS))
 
     @cached_property
     def _tested(self) -> tuple[NestedField, ...]:
@@ -140,7 +140,7 @@ class MergeDecider:
         """Return how to read the other columns; None: those read first are enough to make new versions."""
         needed = self.read.table_schema.project(self.merge.needed_to_update | self.merge.tested).fields
         missing = tuple(f for f in needed if f not in self._tested)
-        return self.read.with_projection(Schema(*missing)) if missing and self.merge.updates else None
+        return self.read.sharing_deletes(projection=Schema(*missing)) if missing and self.merge.updates else None
 
     # --- one file
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -49,7 +48,7 @@ def rewritten(
         yield from new.rest()
         return
     positions = removed_rows.positions if new.ended else np.zeros(0, np.int64)
-    with_positions = replace(context, projection=Schema(*context.projection.fields, HIDDEN_POS))
+    with_positions = context.sharing_deletes(projection=Schema(*context.projection.fields, HIDDEN_POS))
     for batch in rows_without(task, positions, with_positions):
         places: Numbers = batch.column(batch.num_columns - 1).to_numpy()
         rows, end = pa.RecordBatch.from_arrays(batch.columns[:-1], schema=schema), int(places[-1]) + 1

@@ -33,7 +33,7 @@ class UpdateDecider:
     def of(cls, read: ReadContext, assignments: Assignments, lineage: bool) -> UpdateDecider:
         """Make the decider. `read`: the read context of the plan, whose filter is the condition of the UPDATE."""
         needed = read.table_schema.project({*assignments.kept, *assignments.read}).fields
-        return cls(read.with_projection(Schema(*needed, *((_ROW_ID,) if lineage else ()), HIDDEN_POS)), assignments, lineage)
+        return cls(read.sharing_deletes(projection=Schema(*needed, *((_ROW_ID,) if lineage else ()), HIDDEN_POS)), assignments, lineage)
 
     def begin(self) -> Self:
         return self

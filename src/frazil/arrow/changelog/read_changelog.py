@@ -117,7 +117,7 @@ def count_changelog(plan: ChangelogPlan, read: ChangelogRead) -> int:
     """Count the rows of a changelog: from the manifests where whole files were added or removed, by reading elsewhere."""
     if read.after is not None:
         return sum(b.num_rows for b in read_changelog(plan, read))
-    rows, empty = 0, read.context.with_projection(Schema())
+    rows, empty = 0, read.context.sharing_deletes(projection=Schema())
     for tasks in batches_of_tasks(plan, read.options.net):
         if is_mixed(tasks):
             with _matched(tasks, read) as matcher:
@@ -142,7 +142,7 @@ def read_together(tasks: Sequence[ChangelogTask], read: ChangelogRead) -> Iterat
         with _matched(tasks, read) as matcher:
             verdicts = matcher.verdicts()
     columns = read.columns
-    context = read.context.with_projection(Schema(*columns.fields, _POS) if verdicts else columns)
+    context = read.context.sharing_deletes(projection=Schema(*columns.fields, _POS) if verdicts else columns)
     for number, batch in _in_order(tasks, lambda t: changelog_rows(t, context), context.options):
         found = labelled(tasks[number], batch, read, columns, verdicts[number] if verdicts else None)
         if found.num_rows:
@@ -166,7 +166,7 @@ def _matched(tasks: Sequence[ChangelogTask], read: ChangelogRead) -> Matcher:
 
 def with_places(context: ReadContext) -> ReadContext:
     """Project all columns of the table, followed by each row's position in its file."""
-    return context.with_projection(Schema(*context.table_schema.fields, _POS))
+    return context.sharing_deletes(projection=Schema(*context.table_schema.fields, _POS))
 
 
 def digests(batch: pa.RecordBatch, context: ReadContext, key_ids: Sequence[int]) -> tuple[Digests, Digests | None]:

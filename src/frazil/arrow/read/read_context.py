@@ -113,11 +113,11 @@ class ReadContext:
         names = {i: f.name for i, f in self.table_schema.by_id.items()}
         return {i: (*(names[p] for p in self.table_schema.parents[i]), names[i]) for i in found}
 
-    def with_projection(self, projection: Schema) -> ReadContext:
-        """Return the context of another read of the same files; both share the decoded deletes."""
-        made = replace(self, projection=projection)
-        made.__dict__["delete_cache"] = self.delete_cache
-        return made
+    def sharing_deletes(self, **changes: Any) -> ReadContext:
+        """Replace fields, as `dataclasses.replace` does, for another read of the same files; both contexts share the decoded deletes."""
+        context = replace(self, **changes)
+        context.__dict__["delete_cache"] = self.delete_cache
+        return context
 
 
 def identity_values(spec: PartitionSpec, partition: tuple[Any, ...]) -> dict[int, Any]:

@@ -26,7 +26,7 @@ def rows_of(task: Any, context: ReadContext) -> Iterator[pa.RecordBatch]:
     if workers <= 1:
         yield from read_task(task, context)
     else:
-        yield from read([task], replace(context, options=replace(context.options, workers=workers)))
+        yield from read([task], context.sharing_deletes(options=replace(context.options, workers=workers)))
 
 
 def rows_at(task: Any, positions: Positions, context: ReadContext) -> Iterator[pa.RecordBatch]:
@@ -34,7 +34,7 @@ def rows_at(task: Any, positions: Positions, context: ReadContext) -> Iterator[p
 
     Neither the filter nor the deletes are applied: the caller found the positions among the live rows that match.
     """
-    plain = replace(context, row_filter=None)
+    plain = context.sharing_deletes(row_filter=None)
     with reading(task.file.file_path, task.file.file_format):
         opened = open_task(task.with_deletes(()), plain)
         for piece in opened.pieces:
@@ -49,7 +49,7 @@ def rows_at(task: Any, positions: Positions, context: ReadContext) -> Iterator[p
 
 def rows_without(task: Any, positions: Positions, context: ReadContext) -> Iterator[pa.RecordBatch]:
     """Read the live rows of a file except those at some positions; the filter is not applied."""
-    plain = replace(context, row_filter=None)
+    plain = context.sharing_deletes(row_filter=None)
     with reading(task.file.file_path, task.file.file_format):
         opened = open_task(task, plain)
         known = opened.deletes or RowDeletes(np.zeros(0, np.int64))

@@ -72,7 +72,7 @@ def _in_files(files: Sequence[DataFile], ordinals: Positions) -> list[FileDelete
 def _by_count(group: RewrittenGroup, deleted: Mapping[str, Positions], context: CompactContext) -> Positions:
     """Find the places of rows that kept their order: the live rows of the files before, and those before in the file."""
     starts = np.cumsum([0, *group.counts])
-    only_places = context.live.with_projection(Schema(HIDDEN_POS))
+    only_places = context.live.sharing_deletes(projection=Schema(HIDDEN_POS))
     found: list[Positions] = []
     for task, start in zip(group.tasks, starts[:-1].tolist(), strict=True):
         if (wanted := deleted.get(task.file.file_path)) is None:
@@ -133,7 +133,7 @@ def _keyed(group: RewrittenGroup, context: CompactContext) -> Iterator[tuple[str
     of_spec = {f.source_id for f in write.spec.fields if f.source_id in write.schema.by_id} if group.mixed else set()
     sorting = ranged(context, group.tasks) if context.sorting is not None else None
     columns = narrowed(write.schema, of_spec | (sorting.field_ids if sorting is not None else frozenset()))
-    read = context.live.with_projection(Schema(*columns.fields, HIDDEN_POS))
+    read = context.live.sharing_deletes(projection=Schema(*columns.fields, HIDDEN_POS))
     ordinal = 0
     for number, batch in live_rows(group.tasks, read):
         numbered = batch.append_column(_ORDINAL, pa.array(np.arange(ordinal, ordinal + batch.num_rows)))

@@ -109,7 +109,7 @@ def ranged(context: CompactContext, tasks: Sequence[FileScanTask]) -> Sorting:
     if not sorting.needs_ranges:
         return sorting
     columns = narrowed(context.write.schema, sorting.field_ids)
-    batches = (b for _, b in live_rows(tasks, context.live.with_projection(columns)))
+    batches = (b for _, b in live_rows(tasks, context.live.sharing_deletes(projection=columns)))
     return sorting.with_ranges(batches, columns)
 
 

@@ -326,7 +326,7 @@ class Job:
     def _rows(self, path: str, position: int) -> list[Any]:
         """Read the key columns of the row at a position of a data file."""
         wanted = self.plan.schema.project(self.keys) if self.keys else self.plan.schema
-        context = self.context.read.with_projection(wanted)
+        context = self.context.read.sharing_deletes(projection=wanted)
         task = tasks_of(self.plan, [path])[path]
         return [row for batch in rows_at(task, np.array([position]), context) for row in batch.to_pylist()]
 

@@ -112,7 +112,7 @@ def read_group(
 
 
 def _rows(task: ChangelogTask, read: ChangelogRead) -> Iterator[pa.RecordBatch]:
-    context = read.context.with_projection(read.columns)
+    context = read.context.sharing_deletes(projection=read.columns)
     for batch in changelog_rows(task, context):
         yield labelled(task, batch, read, read.columns, None)
 
