@@ -39,8 +39,7 @@ def run(monkeypatch, count, fates, copy_size, change_size, with_places=True):
                 yield pa.RecordBatch.from_arrays(columns, names=names)
 
     monkeypatch.setattr(rewrite, "rows_without", rows_without)
-    monkeypatch.setattr(rewrite, "replace", lambda context, **_: context)
-    context = SimpleNamespace(projection=SimpleNamespace(fields=()))
+    context = SimpleNamespace(projection=SimpleNamespace(fields=()), sharing_deletes=lambda projection: None)
     pieces = list(rewrite.rewritten(None, changes(), found, context, SCHEMA))
     return [v for b, _ in pieces for v in b.column(0).to_pylist()], sum(c for _, c in pieces)
 
