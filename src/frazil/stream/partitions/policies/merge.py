@@ -120,7 +120,7 @@ def partition_filter(metadata: TableMetadata, partition: Partition) -> Predicate
 
 
 def _condition(name: str, source: NestedField, transform: str, text: str | None) -> Predicate | None:
-    column = Reference(*name.split("."))
+    column = Reference(name)
     if text is None:
         return IsNull(column) if transform in ("identity", *_TIMES) else None
     if transform == "identity":
