@@ -54,19 +54,19 @@ def _named(manifests: Iterable[tuple[ManifestFile | None, pa.Table]]) -> Iterato
 
 def no_added_data_files(history: History, where: Predicate) -> None:
     """Refuse if data files that may hold rows matching `where` were added."""
-    found = history.data_files(ADD_FILES, added=True, where=where)
-    history.refuse(f"Found conflicting files that can contain records matching {where}", _named(found))
+    added = history.data_files(ADD_FILES, added=True, where=where)
+    history.refuse(f"Found conflicting files that can contain records matching {where}", _named(added))
 
 
 def no_added_data_files_in(history: History, partitions: Collection[PartitionKey]) -> None:
-    found = _within(history.data_files(ADD_FILES, added=True), partitions)
-    history.refuse(f"Found conflicting files that can contain records matching partitions {_shown(history, partitions)}", _named(found))
+    added = _within(history.data_files(ADD_FILES, added=True), partitions)
+    history.refuse(f"Found conflicting files that can contain records matching partitions {_shown(history, partitions)}", _named(added))
 
 
 def no_deleted_data_files(history: History, where: Predicate) -> None:
     """Refuse if data files that may hold rows matching `where` were removed."""
-    found = history.data_files(REMOVE_FILES, added=False, where=where)
-    history.refuse(f"Found conflicting deleted files that can contain records matching {where}", _named(found))
+    removed = history.data_files(REMOVE_FILES, added=False, where=where)
+    history.refuse(f"Found conflicting deleted files that can contain records matching {where}", _named(removed))
 
 
 def no_deleted_rows(history: History, where: Predicate) -> None:
@@ -75,13 +75,13 @@ def no_deleted_rows(history: History, where: Predicate) -> None:
     Inserting the rows that had no match relies on the rows that were matched, though it changes none of them (stricter than Java).
     """
     no_new_delete_files(history, where)
-    found = history.data_files(("overwrite", "delete"), added=False, where=where)
-    history.refuse(f"Found conflicting deleted files that can contain records matching {where}", _named(found))
+    removed = history.data_files(("overwrite", "delete"), added=False, where=where)
+    history.refuse(f"Found conflicting deleted files that can contain records matching {where}", _named(removed))
 
 
 def no_deleted_data_files_in(history: History, partitions: Collection[PartitionKey]) -> None:
-    found = _within(history.data_files(REMOVE_FILES, added=False), partitions)
-    history.refuse(f"Found conflicting deleted files that can apply to records matching {_shown(history, partitions)}", _named(found))
+    removed = _within(history.data_files(REMOVE_FILES, added=False), partitions)
+    history.refuse(f"Found conflicting deleted files that can apply to records matching {_shown(history, partitions)}", _named(removed))
 
 
 def _within(manifests: Iterable[ManifestWithEntries], partitions: Collection[PartitionKey]) -> Iterator[ManifestWithEntries]:
@@ -119,8 +119,8 @@ def _removed(history: History, operations: Collection[str]) -> Iterator[tuple[st
 def no_older_data_files(history: History, sequence_number: int) -> None:
     """Refuse if data files were added that are older than this sequence number, as compaction adds them: the equality deletes of that
     number still apply to them."""
-    found = ((m, t.filter(pc.less(t["sequence_number"], sequence_number))) for m, t in history.data_files(ANY, added=True))
-    history.refuse("Cannot commit, found older data files to which removed equality deletes may apply", _named(found))
+    older_files = ((m, t.filter(pc.less(t["sequence_number"], sequence_number))) for m, t in history.data_files(ANY, added=True))
+    history.refuse("Cannot commit, found older data files to which removed equality deletes may apply", _named(older_files))
 
 
 # Delete files --------------------------------------------------------------------------------------------------------------------------
@@ -129,8 +129,8 @@ def no_older_data_files(history: History, sequence_number: int) -> None:
 def no_new_delete_files(history: History, where: Predicate) -> None:
     """Refuse if delete files were added that may apply to rows matching `where`, by partition, equality keys, or the bounds of the single
     data file that they apply to."""
-    found = _meeting(history, where, history.delete_files(ADD_DELETE_FILES, where))
-    history.refuse(f"Found new conflicting delete files that can apply to records matching {where}", _named(found))
+    deletes = _meeting(history, where, history.delete_files(ADD_DELETE_FILES, where))
+    history.refuse(f"Found new conflicting delete files that can apply to records matching {where}", _named(deletes))
 
 
 def no_moved_rows(history: History, where: Predicate) -> None:
@@ -140,14 +140,14 @@ def no_moved_rows(history: History, where: Predicate) -> None:
     this under snapshot isolation, and the row survives.
     """
     updaters = {i for _, i in _named(_meeting(history, where, history.delete_files(("overwrite",), where)))}
-    found = (f for f in _named(history.data_files(("overwrite",), added=True, where=where)) if f[1] in updaters) if updaters else ()
-    history.refuse(f"Found conflicting files that can contain updated records matching {where}", found)
+    updated = (f for f in _named(history.data_files(("overwrite",), added=True, where=where)) if f[1] in updaters) if updaters else ()
+    history.refuse(f"Found conflicting files that can contain updated records matching {where}", updated)
 
 
 def no_new_delete_files_in(history: History, partitions: Collection[PartitionKey]) -> None:
     """Refuse if delete files were added that may apply to rows of these partitions; unpartitioned equality deletes apply to all of them."""
-    found = (_reaching(history, m, table, partitions) for m, table in history.delete_files(ADD_DELETE_FILES))
-    history.refuse(f"Found new conflicting delete files that can apply to records matching {_shown(history, partitions)}", _named(found))
+    deletes = (_reaching(history, m, table, partitions) for m, table in history.delete_files(ADD_DELETE_FILES))
+    history.refuse(f"Found new conflicting delete files that can apply to records matching {_shown(history, partitions)}", _named(deletes))
 
 
 def _reaching(history: History, m: ManifestFile, table: pa.Table, partitions: Collection[PartitionKey]) -> ManifestWithEntries:
@@ -189,14 +189,14 @@ def _files_apart(
     """Return the paths of live data files that cannot hold rows matching `where`."""
     keys = {partition_key(m.partition_spec_id, p) for m, table, _ in candidates for p in partitions_of(table)}
     wanted = pa.concat_arrays(singles).drop_null() if singles else pa.array([], pa.string())
-    found = [pa.array([], pa.string())]
+    path_arrays = [pa.array([], pa.string())]
     for m, table in history.live_data(keys) if len(wanted) else ():
         paths = normalised(column_of(table, "file_path"))
         is_wanted = pc.is_in(paths, value_set=wanted)
         if pc.any(is_wanted).as_py():
             apart = ~history.may_match(m, table.filter(is_wanted), where)
-            found.append(paths.filter(is_wanted).filter(pa.array(apart)))
-    return pa.concat_arrays(found)
+            path_arrays.append(paths.filter(is_wanted).filter(pa.array(apart)))
+    return pa.concat_arrays(path_arrays)
 
 
 def _keys_only(table: pa.Table) -> pa.Table:

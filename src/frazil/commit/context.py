@@ -20,9 +20,9 @@ def new_snapshot_id(metadata: TableMetadata) -> int:
     """Return a random positive long that is not a snapshot id of the table (made from the halves of a uuid4, as in Java)."""
     while True:
         bits = uuid.uuid4().int
-        found = ((bits >> 64) ^ bits) & (2**63 - 1)
-        if found and metadata.snapshots.by_id(found) is None:
-            return found
+        snapshot_id = ((bits >> 64) ^ bits) & (2**63 - 1)
+        if snapshot_id and metadata.snapshots.by_id(snapshot_id) is None:
+            return snapshot_id
 
 
 @dataclass

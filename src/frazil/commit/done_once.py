@@ -56,15 +56,15 @@ class AlreadyDone:
     snapshot_id: int | None
 
 
-def txn_of(given: Any) -> Txn | None:
+def txn_of(value: Any) -> Txn | None:
     """Parse a caller's `txn=`. Raises InvalidInput unless it is a pair of a non-empty text and a whole number from 0 to 2^63 - 1."""
-    if given is None or isinstance(given, Txn):
-        return given
-    match given:
+    if value is None or isinstance(value, Txn):
+        return value
+    match value:
         case (str() as id_, int() as number) if id_ and not isinstance(number, bool) and 0 <= number <= LARGEST:
             return Txn(id_, number)
     hint = 'For example txn=("my-app", 17).'
-    raise InvalidInput(f"txn must be a pair of a name and a whole number from 0 to 2^63 - 1, not {given!r}.", hint=hint)
+    raise InvalidInput(f"txn must be a pair of a name and a whole number from 0 to 2^63 - 1, not {value!r}.", hint=hint)
 
 
 def mark_name(id_: str, branch: str) -> str:
@@ -148,8 +148,8 @@ class DoneOnce:
     branches: tuple[str, ...]
 
     def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update] | AlreadyDone:
-        found: Iterable[AlreadyDone | None] = (already_done(metadata, self.txn, b) for b in self.branches)
-        return next((done for done in found if done is not None), ())
+        done_per_branch: Iterable[AlreadyDone | None] = (already_done(metadata, self.txn, b) for b in self.branches)
+        return next((done for done in done_per_branch if done is not None), ())
 
 
 @dataclass(frozen=True)
@@ -160,6 +160,6 @@ class SetMarks:
     branches: tuple[str, ...]
 
     def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update]:
-        made = [i for i in context.snapshot_ids() if metadata.snapshots.by_id(i) is not None]
-        mark = json.dumps({"number": self.txn.number, "snapshot-id": made[-1] if made else None})
+        committed_ids = [i for i in context.snapshot_ids() if metadata.snapshots.by_id(i) is not None]
+        mark = json.dumps({"number": self.txn.number, "snapshot-id": committed_ids[-1] if committed_ids else None})
         return (SetProperties({mark_name(self.txn.id, branch): mark for branch in self.branches}),)

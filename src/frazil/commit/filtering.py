@@ -122,11 +122,11 @@ def filter_data(
     result = FilterResult()
     chosen = _PreparedRemoval.of(removal, manifests, schema, metadata)
     for m in manifests:
-        known = cache.get(state_of(m))
-        if known is None:
-            known = _filter_one(m, chosen, schema, writer, metadata) if chosen.may_hold(m) else Filtered(m)
-            cache[state_of(m)] = known
-        result.take(m, replace(known, manifest=m) if known.manifest.manifest_path == m.manifest_path else known)
+        filtered = cache.get(state_of(m))
+        if filtered is None:
+            filtered = _filter_one(m, chosen, schema, writer, metadata) if chosen.may_hold(m) else Filtered(m)
+            cache[state_of(m)] = filtered
+        result.take(m, replace(filtered, manifest=m) if filtered.manifest.manifest_path == m.manifest_path else filtered)
     if removal.required:
         wanted = {*removal.paths, *(f.file_path for f in removal.files)}
         check_required({(p, None) for p in wanted}, {(f.file_path, None) for f in result.removed})
@@ -212,13 +212,13 @@ def _filter_one(
 
 def _marked(table: pa.Table, m: ManifestFile, chosen: _PreparedRemoval) -> Rows:
     """Mark the entries of named files and of dropped partitions."""
-    found = np.zeros(len(table), dtype=bool)
+    marks = np.zeros(len(table), dtype=bool)
     if len(chosen.paths):
-        found |= pc.is_in(table["file_path"], value_set=chosen.paths).to_numpy(zero_copy_only=False)
+        marks |= pc.is_in(table["file_path"], value_set=chosen.paths).to_numpy(zero_copy_only=False)
     wanted = {k for k in chosen.removal.partitions if k[0] == m.partition_spec_id}
     if wanted:
-        found |= in_partitions(table, m.partition_spec_id, wanted)
-    return found
+        marks |= in_partitions(table, m.partition_spec_id, wanted)
+    return marks
 
 
 def in_partitions(table: pa.Table, spec_id: int, partitions: Iterable[PartitionKey]) -> Rows:

@@ -68,14 +68,14 @@ class History:
 
     def manifests(self, operations: Collection[str], content: ManifestContent) -> tuple[list[ManifestFile], set[int]]:
         """Return the manifests that snapshots with these operations wrote, and the ids of these snapshots."""
-        found: list[ManifestFile] = []
+        manifests: list[ManifestFile] = []
         ids: set[int] = set()
         for s in self.snapshots:
             if s.operation in operations:
                 ids.add(s.snapshot_id)
                 listed = manifests_of(self.metadata, s, self.storage)
-                found += [m for m in listed if m.content == content and m.added_snapshot_id == s.snapshot_id]
-        return found, ids
+                manifests += [m for m in listed if m.content == content and m.added_snapshot_id == s.snapshot_id]
+        return manifests, ids
 
     def _written(
         self, operations: Collection[str], content: ManifestContent, status: int, where: Predicate | None
@@ -112,10 +112,10 @@ class History:
         """Mark the entries of a manifest that may hold rows matching `where`."""
         if where is None or isinstance(where, AlwaysTrue):
             return np.ones(len(table), bool)
-        found = file_outcomes(
+        outcomes = file_outcomes(
             table, where, self.metadata.schema(), self.metadata, m.partition_spec_id, self.case_sensitive, self.zone, partition_only
         )  # fmt: skip
-        return np.asarray((found & TRUE) != 0)
+        return np.asarray((outcomes & TRUE) != 0)
 
     def live_data(self, partitions: Collection[PartitionKey]) -> Iterator[ManifestWithEntries]:
         """Yield the live data files of the branch head in these partitions (and possibly some of other partitions)."""

@@ -33,14 +33,14 @@ def field_summaries(types: Sequence[IcebergType], partitions: Iterable[tuple[Any
 
 
 def _summary(type_: IcebergType, values: Sequence[Any]) -> FieldSummary:
-    known = [v for v in values if v is not None]
-    numbers = [v for v in known if not (isinstance(v, float) and math.isnan(v))]
+    not_null = [v for v in values if v is not None]
+    numbers = [v for v in not_null if not (isinstance(v, float) and math.isnan(v))]
     if not numbers:
-        return FieldSummary(len(known) < len(values), len(numbers) < len(known))
+        return FieldSummary(len(not_null) < len(values), len(numbers) < len(not_null))
     floats = isinstance(numbers[0], float)
     low = min(numbers, key=_float_order) if floats else min(numbers)
     high = max(numbers, key=_float_order) if floats else max(numbers)
-    return FieldSummary(len(known) < len(values), len(numbers) < len(known), to_bytes(type_, low), to_bytes(type_, high))
+    return FieldSummary(len(not_null) < len(values), len(numbers) < len(not_null), to_bytes(type_, low), to_bytes(type_, high))
 
 
 def _float_order(value: float) -> tuple[float, float]:
@@ -192,7 +192,7 @@ def write_list(
 
 
 def check_known_specs(metadata: TableMetadata, spec_ids: Iterable[int]) -> None:
-    known = {s.spec_id for s in metadata.partition_specs}
-    if unknown := sorted(set(spec_ids) - known):
+    table_spec_ids = {s.spec_id for s in metadata.partition_specs}
+    if unknown := sorted(set(spec_ids) - table_spec_ids):
         text = f"Cannot find partition spec {unknown[0]} for the files to commit in {metadata.location}."
         raise ValidationError(text, table=metadata.location)

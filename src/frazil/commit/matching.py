@@ -35,12 +35,12 @@ def manifests_that_may_match(
         return set()
     if isinstance(where, AlwaysTrue):
         return {m.manifest_path for m in manifests}
-    bound, found = bind(where, schema, case_sensitive=case_sensitive, zone=zone), set()
+    bound, paths = bind(where, schema, case_sensitive=case_sensitive, zone=zone), set()
     for spec_id in {m.partition_spec_id for m in manifests}:
         group = [m for m in manifests if m.partition_spec_id == spec_id]
         masks = manifest_outcomes(group, bound, schema, metadata.spec_by_id(spec_id))
-        found |= {m.manifest_path for m, mask in zip(group, masks, strict=True) if mask & TRUE}
-    return found
+        paths |= {m.manifest_path for m, mask in zip(group, masks, strict=True) if mask & TRUE}
+    return paths
 
 
 def file_outcomes(
@@ -54,8 +54,8 @@ def file_outcomes(
     bound, spec = bind(where, schema, case_sensitive=case_sensitive, zone=zone), metadata.spec_by_id(spec_id)
     if not partition_only:
         return outcomes_of_files(table, bound, schema, spec, metadata.snapshots)
-    found = partition_outcomes(table, bound, schema, spec)
-    return np.full(len(table), 7, dtype=np.uint8) if found is None else found
+    partition_masks = partition_outcomes(table, bound, schema, spec)
+    return np.full(len(table), 7, dtype=np.uint8) if partition_masks is None else partition_masks
 
 
 def data_file_outcome(f: DataFile, where: Predicate, metadata: TableMetadata, case_sensitive: bool = True, zone: str = "UTC") -> int:

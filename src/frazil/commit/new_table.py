@@ -43,15 +43,15 @@ def new_metadata(
     `location` "": the catalog chooses one. `format_version` None: the property `format-version`, else 2. Reserved properties are not
     stored. Raises ValidationError.
     """
-    given = dict(properties or {})
-    version = format_version if format_version is not None else _version_of(given)
+    table_properties = dict(properties or {})
+    version = format_version if format_version is not None else _version_of(table_properties)
     if not 1 <= version <= SUPPORTED_FORMAT_VERSION:
         raise ValidationError(f"Unsupported format version: v{version} (supported: v{SUPPORTED_FORMAT_VERSION})")
     fresh = assign_fresh_ids(schema)
     check_schema(fresh, version)
     refuse_empty_structs(empty_structs(fresh))
     moved = _moved_ids(schema, fresh)
-    stored = stored_properties(given)
+    stored = stored_properties(table_properties)
     check_metrics_properties(stored, fresh)
     fresh_spec = _respec(spec, moved, fresh, itertools.count(FIRST_PARTITION_FIELD_ID).__next__)
     return TableMetadata(
@@ -79,9 +79,9 @@ def _version_of(properties: Mapping[str, str]) -> int:
 
 def stored_properties(properties: Mapping[str, str]) -> dict[str, str]:
     """Return the properties that a new table stores: Java's defaults for new tables and those given, without reserved names."""
-    found = {**STORED_IN_NEW_TABLES, **{k: str(v) for k, v in properties.items() if k not in RESERVED_PROPERTIES}}
-    check_values(found)
-    return found
+    stored = {**STORED_IN_NEW_TABLES, **{k: str(v) for k, v in properties.items() if k not in RESERVED_PROPERTIES}}
+    check_values(stored)
+    return stored
 
 
 def check_metrics_properties(properties: Mapping[str, str], schema: Schema) -> None:
@@ -93,13 +93,13 @@ def check_metrics_properties(properties: Mapping[str, str], schema: Schema) -> N
 
 def _moved_ids(old: Schema, new: Schema) -> dict[int, int]:
     """Map each old field id to the id of the column of the same name in the new schema."""
-    found = {}
+    new_ids = {}
     for field_id in old.by_id:
         name = old.find_column_name(field_id)
         target = new.get_field(name) if name is not None else None
         if target is not None:
-            found[field_id] = target.field_id
-    return found
+            new_ids[field_id] = target.field_id
+    return new_ids
 
 
 def _respec(spec: PartitionSpec, moved: Mapping[int, int], schema: Schema, next_id: Callable[[], int]) -> PartitionSpec:
@@ -154,8 +154,8 @@ def replacement(
 ) -> Sequence[u.Update]:
     """Return the updates of CREATE OR REPLACE: new schema, spec and sort order, empty main; history, uuid and other properties stay, as in
     Java. A column that has the full name of an existing column takes its id; other columns get fresh ids."""
-    given = dict(properties or {})
-    version = _version_of(given) if "format-version" in given else base.format_version
+    table_properties = dict(properties or {})
+    version = _version_of(table_properties) if "format-version" in table_properties else base.format_version
     fresh_id = itertools.count(base.last_column_id + 1).__next__
     fresh = _ids_by_name(schema, base.schema(), fresh_id)
     check_schema(fresh, max(version, base.format_version))
@@ -171,7 +171,7 @@ def replacement(
     updates += [u.AddSortOrder(_reorder(sort_order, moved, fresh)), u.SetDefaultSortOrder()]
     if location is not None:
         updates.append(u.SetLocation(location))
-    return [*updates, u.SetProperties(stored_properties(given))]
+    return [*updates, u.SetProperties(stored_properties(table_properties))]
 
 
 def _ids_by_name(schema: Schema, base: Schema, fresh_id: Callable[[], int]) -> Schema:
@@ -191,16 +191,16 @@ def _ids_by_name(schema: Schema, base: Schema, fresh_id: Callable[[], int]) -> S
 
 
 def _held(base: Schema, name: str | None) -> int | None:
-    found = base.get_field(name) if name is not None else None
-    return None if found is None else found.field_id
+    column = base.get_field(name) if name is not None else None
+    return None if column is None else column.field_id
 
 
 def _aligned(base: TableMetadata, spec: PartitionSpec, next_id: Callable[[], int]) -> PartitionSpec:
     """Assign partition field ids: a field of the same source and transform as an earlier one takes its id; v1 keeps every old field, as
     void if the new spec does not have it."""
     if base.format_version > 1:
-        known = {(f.source_id, str(f.transform)): f.field_id for s in base.partition_specs for f in s.fields}
-        return PartitionSpec(*(replace(f, field_id=known.get((f.source_id, str(f.transform))) or next_id()) for f in spec.fields))
+        earlier_ids = {(f.source_id, str(f.transform)): f.field_id for s in base.partition_specs for f in s.fields}
+        return PartitionSpec(*(replace(f, field_id=earlier_ids.get((f.source_id, str(f.transform))) or next_id()) for f in spec.fields))
     fields = list(_carried_v1(base.spec(), spec))
     held = {(f.source_id, str(f.transform)) for f in base.spec().fields}
     fields += [replace(f, field_id=next_id()) for f in spec.fields if (f.source_id, str(f.transform)) not in held]

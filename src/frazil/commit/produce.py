@@ -173,17 +173,17 @@ def _written(files: Sequence[DataFile], sequence_number: int | None, content: Ma
     by_spec: dict[int, dict[tuple[str, int | None], DataFile]] = {}
     for f in files:
         by_spec.setdefault(f.spec_id, {}).setdefault((f.file_path, f.content_offset), f)
-    found: list[ManifestFile] = []
+    manifests: list[ManifestFile] = []
     for spec_id, group in by_spec.items():
         plain = (f if f.first_row_id is None else replace(f, first_row_id=None) for f in group.values())
         entries = [ManifestEntry(ADDED, f, state.snapshot_id, _sequence_number(f, sequence_number)) for f in plain]
-        found += state.writer.write_rolling(entries, spec_id, content)
-    return found
+        manifests += state.writer.write_rolling(entries, spec_id, content)
+    return manifests
 
 
-def _sequence_number(f: DataFile, given: int | None) -> int | None:
+def _sequence_number(f: DataFile, of_data: int | None) -> int | None:
     """Return the sequence number that an added file gets (None: the snapshot's): a delete file written anew from older ones has its own."""
-    return given if f.content == DataFileContent.DATA else f.data_sequence_number
+    return of_data if f.content == DataFileContent.DATA else f.data_sequence_number
 
 
 def _assembled(
@@ -214,10 +214,10 @@ def _summary(
     builder.files(data.removed, added=False)
     builder.files(deletes.removed, added=False)
     builder.duplicates = data.duplicates + deletes.duplicates
-    given = {"operation": change.operation, **target.properties, **change.properties}
+    properties = {"operation": change.operation, **target.properties, **change.properties}
     if target.wap_id is not None and is_staged(metadata, target) and not target.stage_only:
-        given["wap.id"] = target.wap_id
-    return {**given, "operation": change.operation, **builder.build(SUMMARY_PARTITION_LIMIT.of(metadata.properties))}
+        properties["wap.id"] = target.wap_id
+    return {**properties, "operation": change.operation, **builder.build(SUMMARY_PARTITION_LIMIT.of(metadata.properties))}
 
 
 def _manifest_counts(manifests: Sequence[ManifestFile], snapshot_id: int, replaced: int) -> dict[str, str]:

@@ -80,10 +80,10 @@ _locked: set[int] = set()  # descriptors of folders that this process has locked
 def _line(table: LoadedTable) -> _Line:
     key = table.metadata.table_uuid or table.metadata.location
     with _lines_lock:
-        found = _lines.get(key)
-        if found is None:
-            found = _lines[key] = _Line()
-        return found
+        line = _lines.get(key)
+        if line is None:
+            line = _lines[key] = _Line()
+        return line
 
 
 @contextlib.contextmanager

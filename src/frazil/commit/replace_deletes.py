@@ -38,14 +38,14 @@ class ReplaceDeletes(RowDelta):
 
     @property
     def target(self) -> SnapshotTarget:
-        found = super().target
+        target = super().target
         more = {SAME_ROWS: "true"} if self._operation() == "overwrite" else {}
-        return replace(found, properties={**more, **found.properties})
+        return replace(target, properties={**more, **target.properties})
 
     @property
     def _equality_numbers(self) -> list[int]:
-        found = (f for f in self.removed_deletes if f.content == DataFileContent.EQUALITY_DELETES)
-        return [f.data_sequence_number or 0 for f in found]
+        equality_deletes = (f for f in self.removed_deletes if f.content == DataFileContent.EQUALITY_DELETES)
+        return [f.data_sequence_number or 0 for f in equality_deletes]
 
     def _operation(self) -> str:
         return "overwrite" if self._adds_deletions or self.removed else "replace"

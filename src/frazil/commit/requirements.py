@@ -18,14 +18,14 @@ def requirements_for(base: TableMetadata | None, updates: Sequence[u.Update], *,
     """
     if base is None:
         return (u.AssertCreate(),)
-    found: dict[u.Requirement, None] = {}
+    requirements: dict[u.Requirement, None] = {}
     if base.table_uuid is not None:
-        found[u.AssertTableUUID(base.table_uuid)] = None
+        requirements[u.AssertTableUUID(base.table_uuid)] = None
     seen: set[str] = set()
     for update in updates:
         for requirement in _requirements_of_update(base, update, replace, seen):
-            found.setdefault(requirement)
-    return tuple(found)
+            requirements.setdefault(requirement)
+    return tuple(requirements)
 
 
 def _requirements_of_update(base: TableMetadata, update: u.Update, replace: bool, seen: set[str]) -> list[u.Requirement]:

@@ -67,7 +67,7 @@ def plan_manifests(
     listed = manifests_of(metadata, head, storage) if head is not None else ()
     target = max(1, MANIFEST_TARGET_SIZE.of(metadata.properties))
     types = [f.field_type for f in spec.partition_type(schema_of_spec(metadata, spec))]
-    found = []
+    groups = []
     for content in (ManifestContent.DATA, ManifestContent.DELETES):
         group = tuple(m for m in listed if m.content == content and m.partition_spec_id == spec.spec_id)
         if not group:
@@ -75,8 +75,8 @@ def plan_manifests(
         files = sum(_live_files(m, storage) for m in group)
         added = min(files, math.ceil(sum(m.manifest_length for m in group) / target))
         if added != len(group) or not in_order(group, types, order):
-            found.append(ManifestGroup(content, group, added))
-    return found
+            groups.append(ManifestGroup(content, group, added))
+    return groups
 
 
 def _live_files(manifest: ManifestFile, storage: Storage) -> int:

@@ -152,7 +152,7 @@ class _Known:
 @dataclass(frozen=True)
 class _Item:
     task: FileScanTask
-    known: _Known | None = None
+    earlier: _Known | None = None
 
 
 @dataclass(frozen=True)
@@ -188,10 +188,10 @@ def convert_files(context: _Context, group: Sequence[_Item]) -> _Converted:
     target = placed(context.write)
     written = delete_files(gone, target, context.read, context.version, context.granularity)
     whole = {f.file_path for f in written.removed}
-    found = {g.task.file.file_path for g in gone}
+    changed_paths = {g.task.file.file_path for g in gone}
     files = []
     for path in (item.task.file.file_path for item in group):
-        own = tuple(d for d in written.added_deletes if path in found - whole and d.referenced_data_file in (None, path))
+        own = tuple(d for d in written.added_deletes if path in changed_paths - whole and d.referenced_data_file in (None, path))
         files.append((path, _Known(own, path in whole)))
     return _Converted(written, tuple(files), sum(len(g.positions) for g in gone))
 
@@ -205,16 +205,16 @@ def _with_threads(context: ReadContext) -> ReadContext:
 def _deleted(item: _Item, context: ReadContext) -> Positions:
     """Return the positions of all deleted rows of a data file, ascending. Deletes that an earlier attempt has found are not computed
     again."""
-    known, task = item.known, item.task
-    if known is not None:
-        if known.whole:
+    earlier, task = item.earlier, item.task
+    if earlier is not None:
+        if earlier.whole:
             return np.arange(task.file.record_count, dtype=np.int64)
-        return positions_of(task.file, known.entries, context.storage, context.delete_cache)
-    found = [np.zeros(0, np.int64)]
+        return positions_of(task.file, earlier.entries, context.storage, context.delete_cache)
+    deleted_positions = [np.zeros(0, np.int64)]
     for batch in read([task], context):
         positions, deleted = batch.column(0).to_numpy(), batch.column(1).to_numpy(zero_copy_only=False)
-        found.append(positions[deleted])
-    return np.concatenate(found)
+        deleted_positions.append(positions[deleted])
+    return np.concatenate(deleted_positions)
 
 
 def _positional(task: FileScanTask, context: ReadContext) -> Positions:
@@ -233,7 +233,7 @@ class _State:
     callback: ProgressCallback | None
     result: ConvertEqualityDeletesResult = ConvertEqualityDeletesResult()
     targets: frozenset[str] | None = None
-    found: dict[str, _Known] = field(default_factory=dict)
+    earlier_by_path: dict[str, _Known] = field(default_factory=dict)
     read: int | None = None
 
     def work(self, step: Step, write: WriteContext) -> Ready | None:
@@ -242,13 +242,13 @@ class _State:
         if step.metadata.format_version < 2 or step.head is None:
             return None
         if not within(step.metadata, self.read, step.to.branch):
-            self.targets, self.found = None, {}
+            self.targets, self.earlier_by_path = None, {}
         plan = step.plan(AlwaysTrue())
         chosen = _chosen(step, plan, self.where, self.targets)
         self.targets = chosen.targets
         self.read = step.head.snapshot_id
         converted = self._converted(step, write, plan, chosen)
-        self.found = {path: known for c in converted for path, known in c.files}
+        self.earlier_by_path = {path: of_file for c in converted for path, of_file in c.files}
         action = _action(step, chosen, converted)
         self.result = _result(action, chosen, converted)
         if not (action.removed or action.removed_deletes or action.added_deletes):
@@ -256,10 +256,10 @@ class _State:
         return Ready(action, tuple(f.file_path for f in action.added_deletes))
 
     def _converted(self, step: Step, write: WriteContext, plan: Plan, chosen: _Chosen) -> list[_Converted]:
-        known = metadata_columns(step.metadata)
-        reading = replace(ReadContext.of(plan, Schema(known["_pos"], known["_deleted"]), step.storage), row_filter=None)
+        columns = metadata_columns(step.metadata)
+        reading = replace(ReadContext.of(plan, Schema(columns["_pos"], columns["_deleted"]), step.storage), row_filter=None)
         context = _Context(reading, write, step.metadata.format_version, granularity_of(step.metadata, step.to.options))
-        items = [_Item(t, self.found.get(t.file.file_path)) for t in chosen.tasks]
+        items = [_Item(t, self.earlier_by_path.get(t.file.file_path)) for t in chosen.tasks]
         groups = packed(items, step.runner.parallelism, plan.options.split, lambda i: i.task)
         converted: list[_Converted] = []
         with progress(len(items), "data files converted", self.callback) as shown, step.removing_files_on_error():

@@ -94,7 +94,7 @@ _Applied = dict[int, list[tuple[DataFile, tuple[int, ...]]]]
 
 def _applied(plan: Plan, index: DeleteIndex) -> _Applied:
     """Map each position delete file to the data files to which it applies, each with all its position deletes."""
-    found: _Applied = {}
+    data_files_by_delete: _Applied = {}
     for group in plan.groups:
         numbers = group.delete_numbers
         some = numbers >= 0
@@ -102,8 +102,8 @@ def _applied(plan: Plan, index: DeleteIndex) -> _Applied:
         for task, row in zip(TaskSequence((group.chosen(pa.array(some)),)), numbers[some].tolist(), strict=True):
             own = tuple(index.numbers_of(row, equality=False).tolist())
             for n in own:
-                found.setdefault(n, []).append((task.file, own))
-    return found
+                data_files_by_delete.setdefault(n, []).append((task.file, own))
+    return data_files_by_delete
 
 
 def _packed(
@@ -134,13 +134,13 @@ def _group(numbers: Sequence[int], applied: _Applied, lookup: DeleteIndex, step:
     vector, since readers with a vector look at nothing else."""
     vectors = step.metadata.format_version >= 3
     own = set(numbers)
-    found: dict[str, FileDeletions] = {}
+    deletions_by_path: dict[str, FileDeletions] = {}
     replaced = {n: lookup.file(n) for n in numbers}
     for file, all_of_file in (pair for n in numbers for pair in applied[n]):
         merged = [n for n in all_of_file if vectors or n in own]
-        found.setdefault(file.file_path, FileDeletions(file, tuple(lookup.file(n) for n in merged)))
+        deletions_by_path.setdefault(file.file_path, FileDeletions(file, tuple(lookup.file(n) for n in merged)))
         replaced |= {n: d for n in merged if (d := lookup.file(n)).referenced_data_file is not None}
-    files = tuple(found[path] for path in sorted(found))
+    files = tuple(deletions_by_path[path] for path in sorted(deletions_by_path))
     return DeleteGroup(tuple(lookup.file(n) for n in numbers), files, tuple(replaced.values()))
 
 
@@ -154,7 +154,7 @@ def _gains(group: DeleteGroup, step: Step) -> bool:
 
 def _joined(groups: Iterable[DeleteGroup]) -> list[DeleteGroup]:
     """Join the groups that share data files: a data file gets one vector, and its deletes go in the commit that adds the vector."""
-    found: list[DeleteGroup] = []
+    joined_groups: list[DeleteGroup] = []
     group_of: dict[str, DeleteGroup] = {}
     for group in groups:
         shared = {id(g): g for f in group.files if (g := group_of.get(f.file.file_path)) is not None}
@@ -163,9 +163,9 @@ def _joined(groups: Iterable[DeleteGroup]) -> list[DeleteGroup]:
             files = {f.file.file_path: f for g in (other, joined) for f in g.files}
             replaced = {(d.file_path, d.content_offset): d for g in (other, joined) for d in g.replaced}
             joined = DeleteGroup((*other.deletes, *joined.deletes), tuple(files[p] for p in sorted(files)), tuple(replaced.values()))
-        found = [g for g in found if id(g) not in shared] + [joined]
+        joined_groups = [g for g in joined_groups if id(g) not in shared] + [joined]
         group_of |= {f.file.file_path: joined for f in joined.files}
-    return found
+    return joined_groups
 
 
 def _ordered(groups: list[DeleteGroup], job_order: str) -> list[DeleteGroup]:

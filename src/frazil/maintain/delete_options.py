@@ -41,13 +41,13 @@ class DeleteRewriteOptions:
         return self.rewrite_all or several or size > self.largest
 
 
-def delete_rewrite_options(given: Mapping[str, Any] | None, metadata: TableMetadata) -> DeleteRewriteOptions:
+def delete_rewrite_options(options: Mapping[str, Any] | None, metadata: TableMetadata) -> DeleteRewriteOptions:
     """Check options as a caller writes them (`_` may stand for `-`). Raises InvalidInput for unknown names and values that Java refuses.
 
     In a table of format version 3, where vectors replace position delete files, all of these are rewritten unless an option about sizes is
     given.
     """
-    texts = {k.strip().lower().replace("_", "-"): str(v).strip() for k, v in mapping("options", given).items() if v is not None}
+    texts = {k.strip().lower().replace("_", "-"): str(v).strip() for k, v in mapping("options", options).items() if v is not None}
     for name in texts:
         if name not in _KNOWN:
             raise InvalidInput(f"Unknown option {name!r} of rewrite_position_delete_files.", hint=f"Known: {', '.join(_KNOWN)}.")

@@ -99,11 +99,11 @@ class FileSearch:
             self._read_kept()
         contents, manifests = self._contents_of_expired(own)
         lists = {self._name(s.manifest_list) for s in after.snapshots if s.manifest_list is not None}
-        found = ExpiredFiles(
+        expired = ExpiredFiles(
             contents, tuple((manifest.manifest_path, manifest.manifest_length) for manifest in manifests),
             tuple(path for path in readable if self._name(path) not in lists), _statistics(before, after),
         )  # fmt: skip
-        return self.without_kept(found, after)
+        return self.without_kept(expired, after)
 
     def without_kept(self, files: ExpiredFiles, now: TableMetadata) -> ExpiredFiles:
         """Leave out the files that the snapshots of `now` need; snapshots and manifests that were looked at before are not read again."""
@@ -141,10 +141,10 @@ class FileSearch:
             yield manifests
 
     def _name(self, path: str) -> str:
-        found = self._known.get(path)
-        if found is None:
-            found = self._known[path] = self._real.of(normalise(path))
-        return found
+        name = self._known.get(path)
+        if name is None:
+            name = self._known[path] = self._real.of(normalise(path))
+        return name
 
     def _manifests_of_expired(
         self, metadata: TableMetadata, gone: Sequence[Snapshot], readable: dict[str, Snapshot]
@@ -152,14 +152,14 @@ class FileSearch:
         def listed(snapshot: Snapshot) -> tuple[ManifestFile, ...] | None:
             return _or_none(lambda: manifests_of(metadata, snapshot, self._storage, keep=False))
 
-        found: dict[str, ManifestFile] = {}
+        manifest_by_name: dict[str, ManifestFile] = {}
         threads = threads_for_lists(gone, self._storage, default_workers())
         for snapshot, manifests in zip(gone, each(listed, gone, threads), strict=True):
             if manifests is not None:
-                found.update((self._name(m.manifest_path), m) for m in manifests)
+                manifest_by_name.update((self._name(m.manifest_path), m) for m in manifests)
                 if snapshot.manifest_list is not None:
                     readable[snapshot.manifest_list] = snapshot
-        return found
+        return manifest_by_name
 
     # --- manifests
 
@@ -188,12 +188,12 @@ class FileSearch:
             return pa.concat_tables([*filtered, together]), [manifest for manifest, _ in parts_by_manifest]
 
         todo = list(manifests.values())
-        found, readable = [_NOTHING], list[ManifestFile]()
+        tables, readable = [_NOTHING], list[ManifestFile]()
         threads = threads_for(todo, self._storage, default_workers())
         for table, readable_of_pack in each(entries, packs_for(todo, threads, size=_PACK_BYTES), threads):
             readable += readable_of_pack
-            found.append(table)
-        return pa.concat_tables(found), readable
+            tables.append(table)
+        return pa.concat_tables(tables), readable
 
     def _unneeded(self, contents: pa.Table) -> pa.Table:
         """Drop the files that a kept manifest names, of those that were read."""
@@ -219,11 +219,11 @@ class FileSearch:
             self._needed.add(keys)
 
     def _keys(self, manifest: ManifestFile) -> Keys:
-        found = [np.empty(0, np.int64)]
+        key_arrays = [np.empty(0, np.int64)]
         for part in read_in_parts(self._storage, manifest, ("status", "file_path")):
             paths = column_of(live(part), "file_path")
-            found += [keys_of(paths), np.array([hash(path) for path in self._real.differing(normalised(paths))], np.int64)]
-        return np.concatenate(found)
+            key_arrays += [keys_of(paths), np.array([hash(path) for path in self._real.differing(normalised(paths))], np.int64)]
+        return np.concatenate(key_arrays)
 
 
 def _chunk_keys(contents: pa.Table) -> Keys:

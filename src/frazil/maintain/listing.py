@@ -74,7 +74,7 @@ def list_files(
     def list_directory(place: str) -> tuple[list[str], list[ListedFiles]]:
         directories: list[str] = []
         batches = _local(storage, place, hides, directories) if local else _of_store(storage, place, hides, directories)
-        return directories, [kept for kept in map(keep, batches) if len(kept)]
+        return directories, [remaining for remaining in map(keep, batches) if len(remaining)]
 
     level = [directory.rstrip("/") or "/"]
     while level:
@@ -131,20 +131,20 @@ def _of_store(storage: Storage, place: str, hides: Hides, directories: list[str]
 
 
 def _by_prefix(storage: Storage, directory: str, hides: Hides) -> Iterator[ListedFiles]:
-    found: list[FileInfo] = []
-    known: dict[str, bool] = {}  # whether something in the path of a directory is hidden
+    infos: list[FileInfo] = []
+    hidden_by_directory: dict[str, bool] = {}  # whether something in the path of a directory is hidden
     begin = len(directory.rstrip("/")) + 1
     for info in storage.list(directory):
         above, _, name = info.location[begin:].rpartition("/")
-        if above not in known:
-            known[above] = any(map(hides, above.split("/"))) if above else False
-        if not known[above] and not hides(name):
-            found.append(info)
-        if len(found) == _AT_ONCE:
-            yield _listed(found)
-            found = []
-    if found:
-        yield _listed(found)
+        if above not in hidden_by_directory:
+            hidden_by_directory[above] = any(map(hides, above.split("/"))) if above else False
+        if not hidden_by_directory[above] and not hides(name):
+            infos.append(info)
+        if len(infos) == _AT_ONCE:
+            yield _listed(infos)
+            infos = []
+    if infos:
+        yield _listed(infos)
 
 
 def _listed(files: list[FileInfo]) -> ListedFiles:

@@ -32,13 +32,13 @@ _ONE_LOCATION_IN = 1 << 16
 _SEVERAL_SPELLINGS = r"%|/\.\./|[^\x00-\x7F]"
 
 
-def flattened(argument: str, given: Mapping[str, str] | None) -> dict[str, str]:
+def flattened(argument: str, mapping: Mapping[str, str] | None) -> dict[str, str]:
     """Return a mapping with one text per key, given one whose keys may be lists: `{"s3n,s3a": "s3"}`. Raises InvalidInput."""
-    if given is None:
+    if mapping is None:
         return {}
-    if not isinstance(given, Mapping):
-        raise InvalidInput(f"{argument} is a dict such as {{'a,b': 'c'}}, not {given!r}.")
-    return {part.strip(): str(value).strip() for key, value in given.items() for part in str(key).split(",")}
+    if not isinstance(mapping, Mapping):
+        raise InvalidInput(f"{argument} is a dict such as {{'a,b': 'c'}}, not {mapping!r}.")
+    return {part.strip(): str(value).strip() for key, value in mapping.items() for part in str(key).split(",")}
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ class PrefixRule:
         by_prefix: dict[str, list[int]] = {}
         for number, text in enumerate(both.dictionary.to_pylist()):
             by_prefix.setdefault(self.prefix(*text.split("\n", 1)), []).append(number)
-        for prefix, found in by_prefix.items():
-            here = np.isin(numbers, found)
+        for prefix, prefix_numbers in by_prefix.items():
+            here = np.isin(numbers, prefix_numbers)
             chosen = path if here.all() else path.filter(from_numpy(here))
             yield prefix, _collapsed(chosen), None if here.all() else here
 
@@ -149,9 +149,9 @@ class KnownLocations:
         respelled = [(n, spelled) for n in unmatched for spelled in self._other_spellings(prefix, paths[n].as_py())]
         if respelled:
             rows = np.array([n for n, _ in respelled])
-            found, found_other = self._lookup(prefix, text_keys(column([text for _, text in respelled], pa.string())))
-            same[rows[found]] = True
-            other[rows[found_other]] = True
+            respelled_same, respelled_other = self._lookup(prefix, text_keys(column([text for _, text in respelled], pa.string())))
+            same[rows[respelled_same]] = True
+            other[rows[respelled_other]] = True
         return same, other
 
     def _other_spellings(self, prefix: str, path: str) -> Iterator[str]:
@@ -162,8 +162,8 @@ class KnownLocations:
 
     def _lookup(self, prefix: str, keys: Keys) -> tuple[Flags, Flags]:
         same, other = np.zeros(len(keys), np.bool_), np.zeros(len(keys), np.bool_)
-        for known_as, known in self._keys().items():
-            hit = among(keys, known)
+        for known_as, path_keys in self._keys().items():
+            hit = among(keys, path_keys)
             if known_as in (prefix, ""):  # a location without a scheme is wherever the table is
                 same |= hit
             else:
@@ -173,4 +173,4 @@ class KnownLocations:
     def prefixes_of(self, location: str) -> list[str]:
         """Return the prefixes under which the path of a location is known."""
         ((_, paths, _),) = self.rule.split(column([location], pa.string()))
-        return [prefix for prefix, known in self._keys().items() if among(text_keys(paths), known).any()]
+        return [prefix for prefix, path_keys in self._keys().items() if among(text_keys(paths), path_keys).any()]

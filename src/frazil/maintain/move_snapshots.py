@@ -66,18 +66,18 @@ class AncestorsResult(ProcedureResult):
 
 @dataclass(frozen=True)
 class _Moved:
-    """Hold the states before and after a change. `made`: the snapshots that the change made, whose ids a dry run cannot know."""
+    """Hold the states before and after a change. `made_ids`: the snapshots that the change made, whose ids a dry run cannot know."""
 
     before: TableMetadata
     after: TableMetadata
     dry_run: bool
     seconds: float
-    made: frozenset[int] = frozenset()
+    made_ids: frozenset[int] = frozenset()
 
     def head(self, branch: str = MAIN_BRANCH) -> int | None:
         """Return the snapshot that the branch is at now; None for one that a dry run would make."""
-        found = head_of(self.after, branch)
-        return None if found in self.made else found
+        snapshot_id = head_of(self.after, branch)
+        return None if snapshot_id in self.made_ids else snapshot_id
 
 
 @dataclass
@@ -188,5 +188,5 @@ def ancestors_of(table: MaintainedTable, snapshot_id: int | None = None, dry_run
     """List the ancestors of a snapshot (None: the current one) as far as the table keeps them."""
     started, metadata = time.monotonic(), newest_state(table, table.backend is None).metadata
     start = metadata.current_snapshot() if snapshot_id is None else metadata.snapshot_by_id(snapshot_id)
-    found = tuple((s.snapshot_id, s.timestamp_ms) for s in metadata.ancestors(start))
-    return AncestorsResult(ancestors=found, dry_run=dry_run, seconds=time.monotonic() - started)
+    ancestors = tuple((s.snapshot_id, s.timestamp_ms) for s in metadata.ancestors(start))
+    return AncestorsResult(ancestors=ancestors, dry_run=dry_run, seconds=time.monotonic() - started)

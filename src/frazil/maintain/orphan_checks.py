@@ -90,11 +90,11 @@ def refuse_other_tables(table: LoadedTable, unknown: ListedFiles) -> None:
     if not len(unknown):
         return
     places = np.flatnonzero(to_numpy(pc.match_substring_regex(unknown.paths, r"\.metadata\.json(\.gz)?$")))
-    found = with_times(table.storage, unknown.take(places))
-    times = () if found.modified_ms is None else found.modified_ms.tolist()
+    metadata_files = with_times(table.storage, unknown.take(places))
+    times = () if metadata_files.modified_ms is None else metadata_files.modified_ms.tolist()
     own = metadata_root(table.metadata.location, table.metadata.properties)
     by_folder: dict[str, list[str]] = {}
-    for _, path in sorted(zip(times, found.paths.to_pylist(), strict=True)):  # another catalog may be at a lower version
+    for _, path in sorted(zip(times, metadata_files.paths.to_pylist(), strict=True)):  # another catalog may be at a lower version
         by_folder.setdefault(path.rpartition("/")[0], []).append(path)
     for folder, files in by_folder.items():
         is_own = normalise(folder) == normalise(own)
@@ -104,25 +104,25 @@ def refuse_other_tables(table: LoadedTable, unknown: ListedFiles) -> None:
 
 def _check_metadata_file(table: LoadedTable, path: str, is_own: bool) -> None:
     try:
-        found = decode_metadata(table.storage.read(path), file=path)
+        other = decode_metadata(table.storage.read(path), file=path)
     except FrazilError as error:
         if is_own:
             return  # a writer was interrupted: the file is an orphan like others
         raise _refused(table, path, f"which cannot be read ({error})") from error
-    if found.table_uuid != table.metadata.table_uuid:
-        raise _refused(table, path, f"which is that of another table ({found.table_uuid})")
-    if is_own and _is_another_line(table, found):
+    if other.table_uuid != table.metadata.table_uuid:
+        raise _refused(table, path, f"which is that of another table ({other.table_uuid})")
+    if is_own and _is_another_line(table, other):
         raise _refused(table, path, "which another catalog committed, and goes on with this table")
 
 
-def _is_another_line(table: LoadedTable, found: TableMetadata) -> bool:
+def _is_another_line(table: LoadedTable, other: TableMetadata) -> bool:
     """Tell whether metadata of the same table follows on metadata that this catalog has never had. (A commit that was cut off, and never
     became the table's state, follows on one that it had.)"""
     log = table.metadata.metadata_log
-    if not log or not found.metadata_log or found.last_updated_ms <= log[0].timestamp_ms:
+    if not log or not other.metadata_log or other.last_updated_ms <= log[0].timestamp_ms:
         return False  # the metadata log does not reach back that far
-    known = {normalise(e.metadata_file) for e in log} | {normalise(table.metadata_location)}
-    return normalise(found.metadata_log[-1].metadata_file) not in known
+    logged_paths = {normalise(e.metadata_file) for e in log} | {normalise(table.metadata_location)}
+    return normalise(other.metadata_log[-1].metadata_file) not in logged_paths
 
 
 def _refused(table: LoadedTable, path: str, why: str) -> ValidationException:

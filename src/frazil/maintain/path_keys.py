@@ -27,14 +27,14 @@ def text_keys(texts: pa.Array) -> Keys:
     return np.fromiter(map(hash, texts.to_pylist()), np.int64, len(texts))
 
 
-def among(keys: Keys, known: Keys) -> npt.NDArray[np.bool_]:
-    """Mark the keys that are among `known`, which is sorted."""
-    if not len(known):
+def among(keys: Keys, sorted_keys: Keys) -> npt.NDArray[np.bool_]:
+    """Mark the keys that are among `sorted_keys`."""
+    if not len(sorted_keys):
         return np.zeros(len(keys), np.bool_)
-    index = np.searchsorted(known, keys)
-    index[index == len(known)] = 0
-    found: npt.NDArray[np.bool_] = known[index] == keys
-    return found
+    index = np.searchsorted(sorted_keys, keys)
+    index[index == len(sorted_keys)] = 0
+    is_among: npt.NDArray[np.bool_] = sorted_keys[index] == keys
+    return is_among
 
 
 class PathKeys:
@@ -48,10 +48,10 @@ class PathKeys:
 
     def has(self, keys: Keys) -> npt.NDArray[np.bool_]:
         """Mark the keys that are in the set."""
-        found = np.zeros(len(keys), np.bool_)
-        for known in self._sorted:
-            found |= among(keys, known)
-        return found
+        is_in_set = np.zeros(len(keys), np.bool_)
+        for sorted_keys in self._sorted:
+            is_in_set |= among(keys, sorted_keys)
+        return is_in_set
 
     def add(self, keys: Keys) -> npt.NDArray[np.bool_]:
         """Add keys, and mark those that are new, each at its first place."""

@@ -119,18 +119,18 @@ def remove_orphan_files(
     place = check_place(newest.loaded, request.location)
     older_than = now_millis() - YOUNG_MILLIS if request.older_than_ms is None else request.older_than_ms
     search = _Search(newest, request, place, older_than)
-    found = search.find(threads)
+    orphans = search.find(threads)
     newest = newest_state(table, dry_run)
-    found = search.without_new(found, newest)
-    if dry_run or not len(found.paths):
-        return _result(found, dry_run, started)
+    orphans = search.without_new(orphans, newest)
+    if dry_run or not len(orphans.paths):
+        return _result(orphans, dry_run, started)
     if not request.allow_short_interval:
         refuse_fast_clock(newest.loaded, now_millis())
-    paths = _in_order(found.paths)
+    paths = _in_order(orphans.paths)
     with progress(len(paths), "orphan files deleted", callback) as shown:
         failed = delete_files(newest.storage, paths, threads, shown)
-    deleted = found if not failed else found.chosen(to_numpy(pc.invert(pc.is_in(found.paths, column(failed, pa.string())))))
-    return replace(_result(found, False, started), files_not_deleted=len(failed), bytes_removed=deleted.size)
+    deleted = orphans if not failed else orphans.chosen(to_numpy(pc.invert(pc.is_in(orphans.paths, column(failed, pa.string())))))
+    return replace(_result(orphans, False, started), files_not_deleted=len(failed), bytes_removed=deleted.size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,9 +149,9 @@ class _Orphans:
         return _Orphans(self.paths.filter(mask), None if self.sizes is None else self.sizes.filter(mask))
 
 
-def _result(found: _Orphans, dry_run: bool, started: float) -> OrphanFilesResult:
+def _result(orphans: _Orphans, dry_run: bool, started: float) -> OrphanFilesResult:
     return OrphanFilesResult(
-        orphan_file_location=found.paths, dry_run=dry_run, seconds=time.monotonic() - started, bytes_removed=found.size
+        orphan_file_location=orphans.paths, dry_run=dry_run, seconds=time.monotonic() - started, bytes_removed=orphans.size
     )
 
 
@@ -178,18 +178,18 @@ class _Search:
         refuse_other_tables(newest.loaded, candidates)
         return self._old_ones(candidates)
 
-    def without_new(self, found: _Orphans, newest: MaintainedTable) -> _Orphans:
+    def without_new(self, candidates: _Orphans, newest: MaintainedTable) -> _Orphans:
         """Leave out the files that later commits have added to the table. Raises ValidationException for prefixes that do not match."""
         self._add_new(newest.metadata, newest.loaded.metadata_location)
         check_gc(newest.metadata, "delete orphan files")
-        known, elsewhere = self._known.compare(found.paths)
-        elsewhere |= ~known & self._of_other_stores(found.paths)
+        known, elsewhere = self._known.compare(candidates.paths)
+        elsewhere |= ~known & self._of_other_stores(candidates.paths)
         orphans = ~known
         if elsewhere.any() and self._request.prefix_mismatch_mode != "DELETE":
             if self._request.prefix_mismatch_mode == "ERROR":
-                raise self._prefix_mismatch_error(found.paths.filter(from_numpy(elsewhere)))
+                raise self._prefix_mismatch_error(candidates.paths.filter(from_numpy(elsewhere)))
             orphans &= ~elsewhere
-        return found if orphans.all() else found.chosen(orphans)
+        return candidates if orphans.all() else candidates.chosen(orphans)
 
     def _prefix_mismatch_error(self, locations: pa.Array) -> ValidationException:
         own = self._table.metadata.location
@@ -272,8 +272,8 @@ def _together(batches: Sequence[ListedFiles]) -> ListedFiles:
 
 
 def _joined(parts: Sequence[Numbers | None]) -> Numbers | None:
-    known = [part for part in parts if part is not None]
-    return np.concatenate(known) if len(known) == len(parts) else None
+    arrays = [part for part in parts if part is not None]
+    return np.concatenate(arrays) if len(arrays) == len(parts) else None
 
 
 def _in_order(paths: pa.Array) -> pa.Array:

@@ -112,10 +112,10 @@ def _of_branch(metadata: TableMetadata, branch: SnapshotRef, since: int, fewest:
     return retained
 
 
-def _ancestor_ids(metadata: TableMetadata, branch: SnapshotRef, known: set[int]) -> Iterator[int]:
+def _ancestor_ids(metadata: TableMetadata, branch: SnapshotRef, seen_ids: set[int]) -> Iterator[int]:
     """Yield the ancestors of a branch that are not known yet, so that branches with a common history cost its length once."""
     for n, s in enumerate(metadata.ancestors(metadata.snapshots.by_id(branch.snapshot_id))):
-        if n and s.snapshot_id in known:
+        if n and s.snapshot_id in seen_ids:
             return
         yield s.snapshot_id
 
@@ -127,11 +127,11 @@ def _marked(metadata: TableMetadata, refs: dict[str, SnapshotRef], retained: Col
     if all(s.snapshot_id in retained for s in candidates):
         return set()
     wanted = {s.snapshot_id for s in candidates}
-    found: set[int] = set()
+    marked_ids: set[int] = set()
     for ref in refs.values():
         if ref.is_branch:
-            found |= _newest_marks(metadata, ref, wanted)
-    return found
+            marked_ids |= _newest_marks(metadata, ref, wanted)
+    return marked_ids
 
 
 def _newest_marks(metadata: TableMetadata, branch: SnapshotRef, wanted: set[int]) -> set[int]:

@@ -83,15 +83,15 @@ def rewrite_position_delete_files(
     groups = delete_groups(step, predicate, chosen)
     with progress(sum(len(g.deletes) for g in groups), "delete files rewritten", callback) as shown:
         if dry_run:
-            found = [_counted(groups, _written(step, written_nowhere(step.write_context), groups, chosen, shown))]
+            results = [_counted(groups, _written(step, written_nowhere(step.write_context), groups, chosen, shown))]
         else:
-            found = _committed(table, branch, to, groups, _Rewriter(predicate, chosen, shown, loaded))
+            results = _committed(table, branch, to, groups, _Rewriter(predicate, chosen, shown, loaded))
     total = RewritePositionDeleteFilesResult(
-        rewritten_delete_files_count=sum(r.rewritten_delete_files_count for r in found),
-        added_delete_files_count=sum(r.added_delete_files_count for r in found),
-        rewritten_bytes_count=sum(r.rewritten_bytes_count for r in found),
-        added_bytes_count=sum(r.added_bytes_count for r in found),
-        failed_delete_files_count=sum(r.failed_delete_files_count for r in found),
+        rewritten_delete_files_count=sum(r.rewritten_delete_files_count for r in results),
+        added_delete_files_count=sum(r.added_delete_files_count for r in results),
+        rewritten_bytes_count=sum(r.rewritten_bytes_count for r in results),
+        added_bytes_count=sum(r.added_bytes_count for r in results),
+        failed_delete_files_count=sum(r.failed_delete_files_count for r in results),
     )
     seconds = time.perf_counter() - started
     return replace(total, dry_run=dry_run, seconds=seconds, bytes_rewritten=total.rewritten_bytes_count)
@@ -144,13 +144,13 @@ def _committed(
     """Rewrite and commit the groups in one commit, or with partial progress in several, of which some may fail."""
     most = rewriter.options.commits
     each = max(1, -(-len(groups) // most) if most is not None else len(groups))
-    found: list[RewritePositionDeleteFilesResult] = []
+    results: list[RewritePositionDeleteFilesResult] = []
     errors: list[Exception] = []
     for begin in range(0, len(groups), each):
         rewriter.groups = groups[begin : begin + each]
         try:
             until_committed(table, branch, to, rewriter.work, None if begin else rewriter.planned)
-            found.append(rewriter.result)
+            results.append(rewriter.result)
         except CommitStateUnknownException:
             raise
         except Exception as error:
@@ -159,10 +159,10 @@ def _committed(
             log.warning("Could not rewrite a group of delete files of %s; the other groups are still rewritten: %s", table.name, error)
             errors.append(error)
             failed = sum(len(g.replaced) for g in rewriter.groups)
-            found.append(RewritePositionDeleteFilesResult(failed_delete_files_count=failed))
-    if errors and len(errors) == len(found):
+            results.append(RewritePositionDeleteFilesResult(failed_delete_files_count=failed))
+    if errors and len(errors) == len(results):
         raise errors[0]
-    return found
+    return results
 
 
 # Tasks ----------------------------------------------------------------------------------------------------------------------------------
@@ -177,15 +177,15 @@ def _written(
     at_once = options.most_at_once or max(1, len(todo))
     if at_once >= step.runner.parallelism:
         at_once = max(1, len(todo))
-    found: list[DataFile] = []
+    written_files: list[DataFile] = []
     with step.removing_files_on_error():
         for begin in range(0, len(todo), at_once):
-            some = todo[begin : begin + at_once]
-            for group, files in zip(some, step.runner.run(work, some), strict=True):
-                found += files
+            batch = todo[begin : begin + at_once]
+            for group, files in zip(batch, step.runner.run(work, batch), strict=True):
+                written_files += files
                 shown.advance(len(group.deletes))
     shown.advance(sum(len(g.deletes) for g in groups if not g.files))
-    return tuple(found)
+    return tuple(written_files)
 
 
 def merge_deletes(write: WriteContext, vectors: bool, granularity: str, group: DeleteGroup) -> list[DataFile]:
@@ -208,12 +208,12 @@ def merge_deletes(write: WriteContext, vectors: bool, granularity: str, group: D
 
 def _files_of(files: Sequence[FileDeletions]) -> dict[str, tuple[DataFile, list[DataFile]]]:
     """Map each position delete file to the data files to which it applies."""
-    found: dict[str, tuple[DataFile, list[DataFile]]] = {}
+    files_by_delete: dict[str, tuple[DataFile, list[DataFile]]] = {}
     for f in files:
         for delete in f.deletes:
             if not delete.is_dv:
-                found.setdefault(delete.file_path, (delete, []))[1].append(f.file)
-    return found
+                files_by_delete.setdefault(delete.file_path, (delete, []))[1].append(f.file)
+    return files_by_delete
 
 
 def _runs(files: Sequence[FileDeletions], storage: Storage, most: int) -> Iterator[Sequence[FileDeletions]]:
@@ -245,9 +245,9 @@ def _merged(files: Sequence[FileDeletions], storage: Storage) -> Iterator[FileDe
             parts.setdefault(path, []).append(positions)
     cache = DeleteCache(_CACHE)
     for f in files:
-        found = parts.pop(f.file.file_path, [])
-        found += [positions_of(f.file, [d], storage, cache) for d in f.deletes if d.is_dv]
-        yield FileDeletes(f.file, distinct(np.concatenate(found)) if found else np.zeros(0, np.int64))
+        position_arrays = parts.pop(f.file.file_path, [])
+        position_arrays += [positions_of(f.file, [d], storage, cache) for d in f.deletes if d.is_dv]
+        yield FileDeletes(f.file, distinct(np.concatenate(position_arrays)) if position_arrays else np.zeros(0, np.int64))
 
 
 __all__ = ["RewritePositionDeleteFilesResult", "rewrite_position_delete_files"]

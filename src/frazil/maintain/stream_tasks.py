@@ -33,32 +33,32 @@ def upkeep(options: UpkeepOptions, metadata: TableMetadata, on_task: Told | None
     return Upkeep(options, {t.task: _TASKS[t.task](t.arguments, metadata) for t in options.tasks}, on_task)
 
 
-def _rewrite(given: Arguments, metadata: TableMetadata) -> Procedure:
+def _rewrite(arguments: Arguments, metadata: TableMetadata) -> Procedure:
     """Check the arguments of a compaction: all but `strategy`, `sort-order` and `where` are its options, such as `min-input-files`."""
-    strategy, sort_order, where = (given.get(name) for name in ("strategy", "sort-order", "where"))
-    options = {k: v for k, v in given.items() if k not in ("strategy", "sort-order", "where")}
+    strategy, sort_order, where = (arguments.get(name) for name in ("strategy", "sort-order", "where"))
+    options = {k: v for k, v in arguments.items() if k not in ("strategy", "sort-order", "where")}
     chosen = strategy or ("binpack" if sort_order is None else "sort")
     compaction_options(options, metadata, str(chosen).lower())
     return lambda table, branch: rewrite_data_files(table, strategy, sort_order, options, where, branch)
 
 
-def _convert(given: Arguments, metadata: TableMetadata) -> Procedure:
-    _refuse_others("convert", given, ("where",))
-    return lambda table, branch: convert_equality_deletes(table, given.get("where"), branch)
+def _convert(arguments: Arguments, metadata: TableMetadata) -> Procedure:
+    _refuse_others("convert", arguments, ("where",))
+    return lambda table, branch: convert_equality_deletes(table, arguments.get("where"), branch)
 
 
-def _manifests(given: Arguments, metadata: TableMetadata) -> Procedure:
+def _manifests(arguments: Arguments, metadata: TableMetadata) -> Procedure:
     """Rewrite the manifests of main; a stream into another branch cannot have it."""
-    _refuse_others("manifests", given, ("spec-id",))
-    spec_id = _whole("manifests", "spec-id", given.get("spec-id"), 0)
+    _refuse_others("manifests", arguments, ("spec-id",))
+    spec_id = _whole("manifests", "spec-id", arguments.get("spec-id"), 0)
     return lambda table, branch: rewrite_manifests(table, spec_id)
 
 
-def _expire(given: Arguments, metadata: TableMetadata) -> Procedure:
-    _refuse_others("expire", given, ("max-snapshot-age", "retain-last", "clean-expired-metadata"))
-    age = _age("expire", "max-snapshot-age", given.get("max-snapshot-age"), 0)
-    retain = _whole("expire", "retain-last", given.get("retain-last"), 1)
-    clean = flag(f"{PREFIX}expire.clean-expired-metadata", given.get("clean-expired-metadata", "false"))
+def _expire(arguments: Arguments, metadata: TableMetadata) -> Procedure:
+    _refuse_others("expire", arguments, ("max-snapshot-age", "retain-last", "clean-expired-metadata"))
+    age = _age("expire", "max-snapshot-age", arguments.get("max-snapshot-age"), 0)
+    retain = _whole("expire", "retain-last", arguments.get("retain-last"), 1)
+    clean = flag(f"{PREFIX}expire.clean-expired-metadata", arguments.get("clean-expired-metadata", "false"))
 
     def run(table: MaintainedTable, branch: str) -> ProcedureResult:
         older_than = None if age is None else now_millis() - age
@@ -67,10 +67,10 @@ def _expire(given: Arguments, metadata: TableMetadata) -> Procedure:
     return run
 
 
-def _orphans(given: Arguments, metadata: TableMetadata) -> Procedure:
-    _refuse_others("orphans", given, ("min-age", "location", "prefix-mismatch-mode"))
-    age = _age("orphans", "min-age", given.get("min-age"), _LEAST_AGE_MS)
-    location, mode = given.get("location"), given.get("prefix-mismatch-mode")
+def _orphans(arguments: Arguments, metadata: TableMetadata) -> Procedure:
+    _refuse_others("orphans", arguments, ("min-age", "location", "prefix-mismatch-mode"))
+    age = _age("orphans", "min-age", arguments.get("min-age"), _LEAST_AGE_MS)
+    location, mode = arguments.get("location"), arguments.get("prefix-mismatch-mode")
 
     def request() -> OrphanRequest:
         return request_of(None if age is None else now_millis() - age - 1000, location, None, None, None, mode, False, False)
@@ -84,26 +84,26 @@ _TASKS: Mapping[str, Callable[[Arguments, TableMetadata], Procedure]] = {
 }  # fmt: skip
 
 
-def _refuse_others(task: str, given: Arguments, known: Sequence[str]) -> None:
-    for word in given:
-        if word not in known:
-            hint = f"It has {', '.join(known)}; triggers begin with every-."
+def _refuse_others(task: str, arguments: Arguments, names: Sequence[str]) -> None:
+    for word in arguments:
+        if word not in names:
+            hint = f"It has {', '.join(names)}; triggers begin with every-."
             raise InvalidInput(f"{PREFIX}{task} has no argument {word!r}.", hint=hint, option=f"{PREFIX}{task}.{word}")
 
 
-def _age(task: str, word: str, given: Any, least: int) -> int | None:
-    if given is None:
+def _age(task: str, word: str, value: Any, least: int) -> int | None:
+    if value is None:
         return None
     name = f"{PREFIX}{task}.{word}"
-    if (age := duration_ms(name, given)) < least:
+    if (age := duration_ms(name, value)) < least:
         raise InvalidInput(f"{name} must be at least a day, since younger files may belong to writes that are running.", option=name)
     return age
 
 
-def _whole(task: str, word: str, given: Any, least: int) -> int | None:
-    if given is None:
+def _whole(task: str, word: str, value: Any, least: int) -> int | None:
+    if value is None:
         return None
     name = f"{PREFIX}{task}.{word}"
-    if not str(given).strip().isdigit() or int(given) < least:
-        raise InvalidInput(f"{name} must be a whole number of at least {least}, not {given!r}.", option=name)
-    return int(given)
+    if not str(value).strip().isdigit() or int(value) < least:
+        raise InvalidInput(f"{name} must be a whole number of at least {least}, not {value!r}.", option=name)
+    return int(value)

@@ -66,16 +66,16 @@ class UpkeepOptions:
     rest_seconds: float = 0.0
 
 
-def upkeep_options(given: Mapping[str, Any]) -> tuple[UpkeepOptions | None, dict[str, Any]]:
+def upkeep_options(options: Mapping[str, Any]) -> tuple[UpkeepOptions | None, dict[str, Any]]:
     """Separate the options of upkeep from others, and check them; None where there are none.
 
     Raises InvalidInput for tasks and values that are not valid, and for arguments of a task without anything that triggers it.
     """
-    own = {k.lower().replace("_", "-"): v for k, v in given.items() if k.lower().startswith(PREFIX) and v is not None}
-    rest = {k: v for k, v in given.items() if not k.lower().startswith(PREFIX)}
+    own = {k.lower().replace("_", "-"): v for k, v in options.items() if k.lower().startswith(PREFIX) and v is not None}
+    rest = {k: v for k, v in options.items() if not k.lower().startswith(PREFIX)}
     if not own:
         return None, rest
-    found: dict[str, dict[str, Any]] = {}
+    arguments_by_task: dict[str, dict[str, Any]] = {}
     seconds = {LEASE_DURATION: float(LEASE_SECONDS), RATE_LIMIT: 0.0}
     for name, value in own.items():
         task, _, word = name[len(PREFIX) :].partition(".")
@@ -85,8 +85,8 @@ def upkeep_options(given: Mapping[str, Any]) -> tuple[UpkeepOptions | None, dict
             hint = f"{PREFIX}<task>.every-commits and so on, with one of the tasks {', '.join(sorted(TASKS))}; {', '.join(seconds)}."
             raise InvalidInput(f"{name!r} is not an option of maintenance.", hint=hint, option=name)
         else:
-            found.setdefault(task, {})[word] = value
-    tasks = (_task(t, found[t]) for t in TASKS if t in found)
+            arguments_by_task.setdefault(task, {})[word] = value
+    tasks = (_task(t, arguments_by_task[t]) for t in TASKS if t in arguments_by_task)
     return UpkeepOptions(tuple(t for t in tasks if t is not None), seconds[LEASE_DURATION], seconds[RATE_LIMIT]), rest
 
 

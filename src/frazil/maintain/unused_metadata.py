@@ -28,8 +28,8 @@ def without_unused(metadata: TableMetadata, used_specs: frozenset[int]) -> list[
     schemas = {s.schema_id for s in metadata.snapshots} | {metadata.current_schema_id} | _schemas_of_specs(metadata, specs)
     unused_specs = tuple(s.spec_id for s in metadata.partition_specs if s.spec_id not in specs)
     unused_schemas = tuple(s.schema_id for s in metadata.schemas if s.schema_id not in schemas)
-    found: list[Update] = [RemovePartitionSpecs(unused_specs)] if unused_specs else []
-    return [*found, RemoveSchemas(unused_schemas)] if unused_schemas else found
+    updates: list[Update] = [RemovePartitionSpecs(unused_specs)] if unused_specs else []
+    return [*updates, RemoveSchemas(unused_schemas)] if unused_schemas else updates
 
 
 def _schemas_of_specs(metadata: TableMetadata, spec_ids: frozenset[int]) -> set[int]:

@@ -123,8 +123,8 @@ def change_files(context: ChangeContext, group: Sequence[FileScanTask]) -> Chang
 
 @dataclass(frozen=True)
 class RewriteContext:
-    """Hold what the tasks of a compaction share, frozen and picklable. `read.projection`: all columns that are written (of a table with row
-    lineage its two columns, too, so that rows keep their ids); `write` has the same ones."""
+    """Hold what the tasks of a rewrite of whole files share, frozen and picklable. `read.projection`: all columns that are written (of a
+    table with row lineage its two columns, too, so that rows keep their ids); `write` has the same ones."""
 
     read: ReadContext
     write: WriteContext
@@ -133,8 +133,9 @@ class RewriteContext:
 def rewrite_files(context: RewriteContext, group: Sequence[FileScanTask]) -> Changed:
     """Write the live rows of a group of whole files, in their order, to new files of the write's target size, spec and sort order.
 
-    Deletes are applied, so the delete files of the group's tasks no longer matter to these rows. The old files are in `removed`, also
-    those of which no row is left. The new files are durable; after an error none of them is left.
+    Partition commit's policy `merge` rewrites with this; compaction has tasks of its own (`frazil.maintain.compact.rewrite`). Deletes are
+    applied, so the delete files of the group's tasks no longer matter to these rows. The old files are in `removed`, also those of which no
+    row is left. The new files are durable; after an error none of them is left.
     """
     schema, live, copied = to_arrow_schema(context.write.schema), context.read.sharing_deletes(row_filter=None), 0
     here = current_place()

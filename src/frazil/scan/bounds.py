@@ -79,9 +79,9 @@ class MapColumn:
             return self._values.take(from_numpy(np.arange(self.rows) * width + (self._start + place)))
         if self._parents is None:
             self._parents = to_numpy(pc.list_parent_indices(self._array))
-        found = np.flatnonzero(self._keys == field_id)
+        value_places = np.flatnonzero(self._keys == field_id)
         places = np.full(self.rows, -1, dtype=np.int64)
-        places[self._parents[found]] = found
+        places[self._parents[value_places]] = value_places
         return self._values.take(from_numpy(places, missing=places < 0))
 
 

@@ -31,13 +31,13 @@ class ByteCache:
 
     def get(self, key: Hashable) -> Any | None:
         with self._lock:
-            found = self._items.get(key)
-            if found is None:
+            item = self._items.get(key)
+            if item is None:
                 self._misses += 1
                 return None
             self._hits += 1
             self._items.move_to_end(key)
-            return found[0]
+            return item[0]
 
     def put(self, key: Hashable, value: Any, size: int) -> None:
         with self._lock:

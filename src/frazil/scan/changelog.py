@@ -130,8 +130,8 @@ def update_columns(schema: Schema, net: bool, names: Sequence[str] | None, compu
     for name, field_id in zip(names, field_ids, strict=True):
         around = (schema.by_id[p].field_type for p in schema.parents[field_id])
         if not schema.by_id[field_id].field_type.is_primitive or not all(isinstance(t, StructType) for t in around):
-            found = schema.by_id[field_id].field_type
-            raise InvalidInput(f"Identifier column {name} must be a primitive outside lists and maps, not {found}.")
+            field_type = schema.by_id[field_id].field_type
+            raise InvalidInput(f"Identifier column {name} must be a primitive outside lists and maps, not {field_type}.")
     return tuple(dict.fromkeys(field_ids))
 
 
@@ -177,12 +177,12 @@ def plan_changelog(
     bound = bind(row_filter if row_filter is not None else AlwaysTrue(), schema, case_sensitive=case_sensitive, zone=zone)
     context = _Planning(metadata, storage, bound, schema, options)
     counted = [s for s in snapshots if s.operation != "replace"]
-    found, ids = [], set[int]()
+    snapshot_changelogs, ids = [], set[int]()
     for ordinal, snapshot in enumerate(counted):
         tasks, equality_ids = _changes_of(context, snapshot, ordinal)
-        found.append(SnapshotChangelog(ordinal, snapshot.snapshot_id, tasks))
+        snapshot_changelogs.append(SnapshotChangelog(ordinal, snapshot.snapshot_id, tasks))
         ids |= equality_ids
-    return ChangelogPlan(metadata, tuple(found), schema, bound, tuple(sorted(ids)), options)
+    return ChangelogPlan(metadata, tuple(snapshot_changelogs), schema, bound, tuple(sorted(ids)), options)
 
 
 @dataclass(frozen=True)
@@ -308,8 +308,8 @@ def _files_of_one_side(
         old, new = ([m for m in manifests if m.manifest_path not in shared] for manifests in (old, new))
     keys = []
     for manifests, choose in ((old, before.choose), (new, after.choose)):
-        found = [keys_of(choose(read_manifest(planning.storage, m, columns)), not data) for m in manifests]
-        keys.append(pa.concat_arrays(found) if found else pa.array([], pa.string()))
+        key_arrays = [keys_of(choose(read_manifest(planning.storage, m, columns)), not data) for m in manifests]
+        keys.append(pa.concat_arrays(key_arrays) if key_arrays else pa.array([], pa.string()))
     old_keys, new_keys = keys
     only_old = old_keys.filter(pc.invert(pc.is_in(old_keys, value_set=new_keys)))
     only_new = new_keys.filter(pc.invert(pc.is_in(new_keys, value_set=old_keys)))
@@ -327,8 +327,8 @@ def keys_of(entries: pa.Table, with_offset: bool) -> pa.Array:
 
 def _only(entries: pa.Table, *, choose: EntryChoice, keys: pa.Array, with_offset: bool, invert: bool = False) -> pa.Table:
     chosen = choose(entries)
-    found = pc.is_in(keys_of(chosen, with_offset), value_set=keys)
-    return chosen.filter(pc.invert(found) if invert else found)
+    has_key = pc.is_in(keys_of(chosen, with_offset), value_set=keys)
+    return chosen.filter(pc.invert(has_key) if invert else has_key)
 
 
 def _touched(planning: _Planning, before: _Side, after: _Side, added: pa.Array) -> tuple[PlannedFiles, ...]:

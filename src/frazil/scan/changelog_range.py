@@ -41,11 +41,11 @@ class ChangelogRange:
         if self.end_snapshot_id is not None:
             end = metadata.snapshot_by_id(self.end_snapshot_id)
             self._check_on_branch(metadata, head, end)
-        found = snapshots_between(metadata, self.start_snapshot_id, end.snapshot_id)
+        snapshots = snapshots_between(metadata, self.start_snapshot_id, end.snapshot_id)
         if self.end_ms is not None:
-            last = max((n for n, s in enumerate(found) if s.timestamp_ms <= self.end_ms), default=-1)
-            found = found[: last + 1]
-        return found if self.start_ms is None else self._after(metadata, found)
+            last = max((n for n, s in enumerate(snapshots) if s.timestamp_ms <= self.end_ms), default=-1)
+            snapshots = snapshots[: last + 1]
+        return snapshots if self.start_ms is None else self._after(metadata, snapshots)
 
     def _head(self, metadata: TableMetadata) -> Snapshot | None:
         if self.branch is None or self.branch == MAIN_BRANCH:

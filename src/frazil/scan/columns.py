@@ -28,9 +28,9 @@ def project(metadata: TableMetadata, schema: Schema, names: Iterable[str], case_
     of a metadata column that is also a column of the table.
     """
     own, extra = [], []
-    known = metadata_columns(metadata)
+    metadata_fields = metadata_columns(metadata)
     for name in names:
-        special = known.get(name if case_sensitive else name.lower())
+        special = metadata_fields.get(name if case_sensitive else name.lower())
         if special is None:
             own.append(name)
         elif schema.get_field(name, case_sensitive) is not None:

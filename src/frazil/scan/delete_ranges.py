@@ -44,10 +44,10 @@ def normalised(paths: pa.Array) -> pa.Array:
     simple = pc.replace_substring_regex(paths, "^file:(//)?/", "/")
     done = pc.and_(local, pc.invert(_has_nothing(simple)))
     rest = pc.and_(odd, pc.invert(done))
-    found = pc.if_else(done, simple, paths)
+    simplified = pc.if_else(done, simple, paths)
     if not pc.any(rest).as_py():
-        return found
-    return pa.array([normalise(p) if r else p for p, r in zip(found.to_pylist(), rest.to_pylist(), strict=True)], pa.string())
+        return simplified
+    return pa.array([normalise(p) if r else p for p, r in zip(simplified.to_pylist(), rest.to_pylist(), strict=True)], pa.string())
 
 
 def _has_nothing(paths: pa.Array) -> pa.Array:
@@ -121,9 +121,9 @@ def pruner_of(
 ) -> Pruner | None:
     """Make the pruner for these data files and delete files; None: no statistic could rule a pair out."""
     tests: list[tuple[Flags, Test]] = []
-    known = (pc.or_(bounds.lower.is_valid(), bounds.upper.is_valid())).to_numpy(zero_copy_only=False)
-    if (scattered & known).any():
-        tests.append((scattered & known, _by_path_bounds(bounds, data_paths)))
+    has_bounds = (pc.or_(bounds.lower.is_valid(), bounds.upper.is_valid())).to_numpy(zero_copy_only=False)
+    if (scattered & has_bounds).any():
+        tests.append((scattered & has_bounds, _by_path_bounds(bounds, data_paths)))
     if equality.any() and all(set(STATISTICS).issubset(g.table.column_names) for g in groups):
         ids = pa.concat_arrays([column_of(t, "equality_ids") for t in tables])
         parents, flat = pc.list_parent_indices(ids).to_numpy(zero_copy_only=False), pc.list_flatten(ids).to_numpy(zero_copy_only=False)
@@ -186,8 +186,8 @@ def _by_ranges(ours: _Column, theirs: _Column, floats: bool) -> Test:
         one_sided = (ours.all_null[data] & ~theirs.may_null[deletes]) | (theirs.all_null[deletes] & ~ours.may_null[data])
         rows, keys = pa.array(data), pa.array(deletes)
         lower, upper, least, most = ours.lower.take(rows), ours.upper.take(rows), theirs.lower.take(keys), theirs.upper.take(keys)
-        known = pc.and_(pc.and_(lower.is_valid(), upper.is_valid()), pc.and_(least.is_valid(), most.is_valid()))
-        apart = pc.fill_null(pc.and_(known, pc.or_(pc.less(upper, least), pc.less(most, lower))), False).to_numpy(zero_copy_only=False)
+        bounded = pc.and_(pc.and_(lower.is_valid(), upper.is_valid()), pc.and_(least.is_valid(), most.is_valid()))
+        apart = pc.fill_null(pc.and_(bounded, pc.or_(pc.less(upper, least), pc.less(most, lower))), False).to_numpy(zero_copy_only=False)
         if floats:
             apart = apart & (ours.no_nan[data] | theirs.no_nan[deletes])
         return np.asarray(both_null | ~(one_sided | apart))

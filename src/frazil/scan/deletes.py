@@ -73,14 +73,14 @@ class DeleteEntries:
 
     def numbers(self, name: str) -> Numbers:
         """Return a numeric column that every entry must have. Raises CorruptData where one is missing."""
-        found = []
+        arrays = []
         for _, table in self.groups:
             column = table.column(name)
             if column.null_count:
                 path = table.filter(column.is_null()).column("file_path")[0].as_py()
                 raise CorruptData(f"Delete file {path} has no {name} in its manifest.", file=path)
-            found.append(column.to_numpy().astype(np.int64))
-        return np.concatenate(found)
+            arrays.append(column.to_numpy().astype(np.int64))
+        return np.concatenate(arrays)
 
     def strings(self, name: str) -> pa.Array:
         return pa.concat_arrays([column_of(t, name) for _, t in self.groups])
@@ -153,10 +153,10 @@ class DeleteIndex:
         alone = np.flatnonzero((self.counts == 1) & (self.equality_counts == 0))
         first = self._spans[alone]
         vector_places = first[:, :, 0][first[:, :, 1] > first[:, :, 0]]
-        found = np.full(len(self.counts), -1, np.int64)
+        removed = np.full(len(self.counts), -1, np.int64)
         vectors = self._entries.is_vector[self._order[vector_places]]
-        found[alone[vectors]] = self._entries.numbers("record_count")[self._order[vector_places]][vectors]
-        return found
+        removed[alone[vectors]] = self._entries.numbers("record_count")[self._order[vector_places]][vectors]
+        return removed
 
     @cached_property
     def sizes(self) -> Numbers:
@@ -168,13 +168,13 @@ class DeleteIndex:
     def file_counts(self) -> Numbers:
         """Count the data files that each delete file applies to: exact when the pairs are listed one by one, otherwise an upper limit."""
         edges = np.zeros(len(self._order) + 1, np.int64)
-        some = self._spans.reshape(-1, 2)
-        some = some[some[:, 1] > some[:, 0]]
-        np.add.at(edges, some[:, 0], 1)
-        np.add.at(edges, some[:, 1], -1)
-        found = np.zeros(len(self._entries), np.int64)
-        np.add.at(found, self._order, np.cumsum(edges)[:-1])
-        return found
+        spans = self._spans.reshape(-1, 2)
+        spans = spans[spans[:, 1] > spans[:, 0]]
+        np.add.at(edges, spans[:, 0], 1)
+        np.add.at(edges, spans[:, 1], -1)
+        counts = np.zeros(len(self._entries), np.int64)
+        np.add.at(counts, self._order, np.cumsum(edges)[:-1])
+        return counts
 
     def exact_file_counts(self, most: int, chosen: Flags | None = None) -> Numbers | None:
         """Count the data files that each delete file applies to, exactly; None: more than `most` pairs would have to be tested. `chosen`:
@@ -184,15 +184,15 @@ class DeleteIndex:
         ends = np.cumsum(self.counts)
         if not len(ends) or ends[-1] > most:
             return None
-        found = np.zeros(len(self._entries), np.int64)
+        counts = np.zeros(len(self._entries), np.int64)
         cuts = np.searchsorted(ends, np.arange(_CHUNK, int(ends[-1]), _CHUNK))
         for begin, end in itertools.pairwise(np.unique([0, *cuts, len(ends)]).tolist()):
             rows, deletes = self.pairs(begin, end)
             applies = np.ones(len(rows), np.bool_) if self._pruner is None else self._pruner(rows, deletes)
             if chosen is not None:
                 applies = applies & chosen[rows]
-            found += np.bincount(deletes[applies], minlength=len(found))
-        return found
+            counts += np.bincount(deletes[applies], minlength=len(counts))
+        return counts
 
     def pairs(self, begin: int, end: int) -> tuple[Numbers, Numbers]:
         """List the pairs (data file, delete file) of the data files numbered `begin` to `end` (exclusive), as the spans hold them."""
@@ -215,10 +215,10 @@ class DeleteIndex:
         """Return the numbers of the delete files of a data file; of one kind, or of both."""
         half = self._spans.shape[1] // 2
         spans = self._spans[row][0 if positions else half : None if equality else half]
-        found = np.concatenate([self._order[a:b] for a, b in spans])
-        if self._pruner is not None and len(found):
-            found = found[self._pruner(np.full(len(found), row), found)]
-        return found
+        numbers = np.concatenate([self._order[a:b] for a, b in spans])
+        if self._pruner is not None and len(numbers):
+            numbers = numbers[self._pruner(np.full(len(numbers), row), numbers)]
+        return numbers
 
     def of(self, row: int) -> tuple[DataFile, ...]:
         """Return the delete files of a data file; the same objects each time."""
@@ -336,13 +336,13 @@ def _spelled_out(index: DeleteIndex) -> DeleteIndex:
     total = int(index.counts.sum())
     if total > PAIRS:
         return index
-    rows, found = index.pairs(0, len(index.counts))
+    rows, deletes = index.pairs(0, len(index.counts))
     assert index._pruner is not None
-    keep = index._pruner(rows, found)
-    kinds = 2 * rows[keep] + index.entries.is_equality[found[keep]]  # per data file, position deletes come first
+    keep = index._pruner(rows, deletes)
+    kinds = 2 * rows[keep] + index.entries.is_equality[deletes[keep]]  # per data file, position deletes come first
     ends = np.cumsum(np.bincount(kinds, minlength=2 * len(index.counts)))
     spans = np.stack([np.concatenate([[0], ends[:-1]]), ends], axis=1).reshape(-1, 2, 2).astype(np.int64)
-    return DeleteIndex(index.entries, found[keep], spans, None, index.reach, total - int(keep.sum()))
+    return DeleteIndex(index.entries, deletes[keep], spans, None, index.reach, total - int(keep.sum()))
 
 
 class _Orders:
@@ -365,12 +365,12 @@ class _Orders:
     def by_code(self, codes: Numbers, delete_codes: Numbers, ages: Numbers, numbers: Numbers, chosen: Numbers, least: int) -> Numbers:
         """Add the chosen deletes, matched by equal code (scope) and by sequence number: at least the data file's `ages` plus `least`. Age
         -1: no delete matches."""
-        known = np.unique(numbers[chosen])
-        steps = len(known) + 1
-        keys = delete_codes[chosen] * steps + np.searchsorted(known, numbers[chosen])
+        distinct_numbers = np.unique(numbers[chosen])
+        steps = len(distinct_numbers) + 1
+        keys = delete_codes[chosen] * steps + np.searchsorted(distinct_numbers, numbers[chosen])
         order = np.argsort(keys, kind="stable")
         keys = keys[order]
-        low = np.searchsorted(keys, codes * steps + np.searchsorted(known, ages + least))
+        low = np.searchsorted(keys, codes * steps + np.searchsorted(distinct_numbers, ages + least))
         high = np.where(ages < 0, low, np.searchsorted(keys, (codes + 1) * steps))
         return self._add(chosen[order].astype(np.int64), low.astype(np.int64), high.astype(np.int64))
 
@@ -383,8 +383,8 @@ def _by_path(
 ) -> tuple[Numbers, Numbers, Flags]:
     """Match delete files of a single data file by path: pairs (data file, delete file), and which data files have a deletion vector."""
     named = np.flatnonzero(bounds.single.is_valid().to_numpy(zero_copy_only=False) & ~entries.is_equality)
-    found = pc.index_in(bounds.single.take(pa.array(named)), value_set=data_paths)
-    rows = pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    matched_rows = pc.index_in(bounds.single.take(pa.array(named)), value_set=data_paths)
+    rows = pc.fill_null(matched_rows, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     rows, named = _every_entry(rows[rows >= 0], named[rows >= 0], data_paths)
     fits = data_numbers[rows] <= numbers[named]
     if one_snapshot and (old := np.flatnonzero(~fits & entries.is_vector[named])).size:

@@ -49,12 +49,12 @@ def equality_relations(index: DeleteIndex, rows: Numbers) -> Iterator[EqualityRe
     by_columns: dict[tuple[Any, ...], list[int]] = {}
     for number, compared in zip(np.flatnonzero(chosen).tolist(), ids.filter(pa.array(chosen)).to_pylist(), strict=True):
         by_columns.setdefault((tuple(sorted(set(compared))), bool(reach.everywhere[number])), []).append(number)
-    for (columns, everywhere), found in by_columns.items():
-        numbers = np.array(found, np.int64)
+    for (columns, everywhere), delete_numbers in by_columns.items():
+        numbers = np.array(delete_numbers, np.int64)
         delete_sequences, delete_scopes = reach.delete_sequences[numbers], reach.delete_scopes[numbers]
         yield EqualityRelation(
             columns,
-            tuple(map(index.file, found)),
+            tuple(map(index.file, delete_numbers)),
             None if int(delete_sequences.min()) > int(sequences.max()) else delete_sequences,
             None if everywhere or (len(scopes) == 1 and bool((delete_scopes == scopes[0]).all())) else delete_scopes,
             frozenset(_may_be_null(index, numbers, columns)),

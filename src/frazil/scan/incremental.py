@@ -37,13 +37,13 @@ def snapshots_between(metadata: TableMetadata, from_exclusive: int | None, to_in
         if from_exclusive is not None:
             metadata.snapshot_by_id(from_exclusive)
         return []
-    found: list[Snapshot] = []
+    newest_first: list[Snapshot] = []
     for snapshot in metadata.ancestors(end):
         if snapshot.snapshot_id == from_exclusive:
-            return found[::-1]
-        found.append(snapshot)
-    if from_exclusive is None or found[-1].parent_snapshot_id == from_exclusive:
-        return found[::-1]
+            return newest_first[::-1]
+        newest_first.append(snapshot)
+    if from_exclusive is None or newest_first[-1].parent_snapshot_id == from_exclusive:
+        return newest_first[::-1]
     raise InvalidInput(
         f"Starting snapshot (exclusive) {from_exclusive} is not a parent ancestor of end snapshot {end.snapshot_id} "
         f"of table {metadata.location}.",
@@ -141,9 +141,9 @@ def appended_manifests(metadata: TableMetadata, storage: Storage, appends: Itera
     """List the data manifests that these snapshots wrote, each once, oldest first."""
     chosen = list(appends)
     ids = {s.snapshot_id for s in chosen}
-    found: dict[str, ManifestFile] = {}
+    manifest_by_path: dict[str, ManifestFile] = {}
     for snapshot in chosen:
         for manifest in manifests_of(metadata, snapshot, storage):
             if is_data(manifest) and manifest.added_snapshot_id in ids:
-                found.setdefault(manifest.manifest_path, manifest)
-    return list(found.values())
+                manifest_by_path.setdefault(manifest.manifest_path, manifest)
+    return list(manifest_by_path.values())

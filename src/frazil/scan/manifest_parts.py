@@ -49,10 +49,10 @@ def read_in_parts(storage: Storage, manifest: ManifestFile, columns: Collection[
 
 def _cut(blocks: list[int]) -> list[range]:
     """Cut blocks into runs of about as many entries as are decoded at once; one run where there are no blocks."""
-    found, begin, held = [], 0, 0
+    runs, begin, held = [], 0, 0
     for number, count in enumerate(blocks):
         if number > begin and held + count > ENTRIES:
-            found.append(range(begin, number))
+            runs.append(range(begin, number))
             begin, held = number, 0
         held += count
-    return [*found, range(begin, len(blocks))]
+    return [*runs, range(begin, len(blocks))]

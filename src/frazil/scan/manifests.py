@@ -92,15 +92,15 @@ def _inline_manifest(path: str, snapshot: Snapshot, metadata: TableMetadata, sto
     """Describe a manifest that a v1 snapshot names without a manifest list: its spec is in its header, its counts are unknown, its
     sequence number is 0."""
     key = ("inline", path, snapshot.snapshot_id)
-    found: ManifestFile | None = manifest_cache.get(key)
-    if found is None:
+    manifest: ManifestFile | None = manifest_cache.get(key)
+    if manifest is None:
         data = storage.read(path)
-        found = ManifestFile(
+        manifest = ManifestFile(
             manifest_path=path, manifest_length=len(data), partition_spec_id=_header_spec(data, path, metadata),
             added_snapshot_id=snapshot.snapshot_id, sequence_number=0, min_sequence_number=0,
         )  # fmt: skip
-        manifest_cache.put(key, found, 1000)
-    return found
+        manifest_cache.put(key, manifest, 1000)
+    return manifest
 
 
 def _header_spec(data: bytes, path: str, metadata: TableMetadata) -> int:
@@ -121,12 +121,12 @@ def read_manifest(
     """
     wanted = ALL_COLUMNS if columns is None else tuple(columns)
     key = _key(manifest)
-    found: pa.Table | None = manifest_cache.get(key)
-    if found is not None:
-        have = set(found.column_names)
+    cached: pa.Table | None = manifest_cache.get(key)
+    if cached is not None:
+        have = set(cached.column_names)
         if have.issuperset(wanted):
-            return found.select([c for c in found.column_names if c in set(wanted)])
-        table = _with(found, _decoded(storage, manifest, tuple(c for c in wanted if c not in have), data), manifest)
+            return cached.select([c for c in cached.column_names if c in set(wanted)])
+        table = _with(cached, _decoded(storage, manifest, tuple(c for c in wanted if c not in have), data), manifest)
     else:
         table = _decoded(storage, manifest, wanted, data)
     if keep:

@@ -46,15 +46,15 @@ class ScanOptions:
     @classmethod
     def of(cls, options: Mapping[str, str] | None, properties: Mapping[str, str], *, with_stats: bool = False) -> ScanOptions:
         """Parse read options (Java's names; `_` for `-` is allowed) and table properties. Raises InvalidInput for an unknown option."""
-        given: dict[str, str] = {}
+        option_values: dict[str, str] = {}
         for key, value in (options or {}).items():
             name = str(key).lower().replace("_", "-")
             if name not in SPLIT_OPTIONS:
                 chosen = "To select a snapshot, use the arguments of scan(): snapshot_id, branch, tag, as_of."
                 raise InvalidInput(f"Unknown read option: {name}.", hint=f"Known options: {', '.join(SPLIT_OPTIONS)}. {chosen}")
-            if value is not None and given.setdefault(name, str(value)) != str(value):
-                raise InvalidInput(f"Read option {name} is given twice, as {given[name]} and as {value}.")
-        return cls(with_stats=with_stats, split=split_options(properties, given))
+            if value is not None and option_values.setdefault(name, str(value)) != str(value):
+                raise InvalidInput(f"Read option {name} is given twice, as {option_values[name]} and as {value}.")
+        return cls(with_stats=with_stats, split=split_options(properties, option_values))
 
 
 _planning_threads: ContextVar[int | None] = ContextVar("frazil_planning_threads", default=None)
@@ -90,12 +90,12 @@ def split_options(properties: Mapping[str, str], options: Mapping[str, str] | No
 
     An explicit split-size turns adaptive sizes off, as in Java.
     """
-    given = {k.lower(): v for k, v in (options or {}).items()}
+    option_values = {k.lower(): v for k, v in (options or {}).items()}
 
     def number(option: str, otherwise: TableProperty[int, int]) -> int:
-        if option not in given:
+        if option not in option_values:
             return otherwise.of(properties)
-        text = str(given[option]).strip()
+        text = str(option_values[option]).strip()
         if not text.lstrip("+-").isdigit():
             raise InvalidInput(f"{option} must be a whole number, not {text!r}.")
         return int(text)
@@ -104,7 +104,7 @@ def split_options(properties: Mapping[str, str], options: Mapping[str, str] | No
         number("split-size", SPLIT_SIZE),
         number("lookback", SPLIT_LOOKBACK),
         number("file-open-cost", SPLIT_OPEN_FILE_COST),
-        SPLIT_ADAPTIVE.of(properties) and "split-size" not in given,
+        SPLIT_ADAPTIVE.of(properties) and "split-size" not in option_values,
     )
 
 

@@ -24,10 +24,10 @@ def unified_partition_type(metadata: TableMetadata) -> StructType:
             if field.source_id not in schema.by_id:
                 continue
             names.setdefault(field.field_id, field.name)
-            known = chosen.get(field.field_id)
-            if known is not None and not _compatible(field, known[0]):
-                raise ValidationError(f"Conflicting partition fields: ['{field}', '{known[0]}']", table=metadata.location)
-            if known is None or (_is_void(known[0]) and not _is_void(field)):
+            earlier = chosen.get(field.field_id)
+            if earlier is not None and not _compatible(field, earlier[0]):
+                raise ValidationError(f"Conflicting partition fields: ['{field}', '{earlier[0]}']", table=metadata.location)
+            if earlier is None or (_is_void(earlier[0]) and not _is_void(field)):
                 chosen[field.field_id] = field, typed
     return StructType(*(NestedField(i, names[i], chosen[i][1].field_type) for i in sorted(chosen)))
 

@@ -98,10 +98,10 @@ class Plan:
     def equality_ids(self) -> tuple[int, ...]:
         """Return the ids of the columns that equality deletes of this snapshot compare, if any may apply; ascending."""
         indexes = {id(g.deletes): g.deletes for g in self.groups if isinstance(g.deletes, DeleteIndex)}
-        found: set[int] = set()
+        field_ids: set[int] = set()
         for index in indexes.values():
-            found.update(i for _, t in index.entries.groups for i in pc.unique(pc.list_flatten(t.column("equality_ids"))).to_pylist())
-        return tuple(sorted(found))
+            field_ids.update(i for _, t in index.entries.groups for i in pc.unique(pc.list_flatten(t.column("equality_ids"))).to_pylist())
+        return tuple(sorted(field_ids))
 
     def __len__(self) -> int:
         return sum(len(g) for g in self.groups)
@@ -115,10 +115,10 @@ class Plan:
         return combine_for(self.tasks(), self.options.split, parallelism, self.total_size)
 
     def paths(self) -> list[str]:
-        found: list[str] = []
+        paths: list[str] = []
         for group in self.groups:
-            found.extend(group.table.column("file_path").to_pylist())
-        return found
+            paths.extend(group.table.column("file_path").to_pylist())
+        return paths
 
     @cached_property
     def total_size(self) -> int:
@@ -227,10 +227,10 @@ def _with_deletes(
     metadata: TableMetadata, groups: tuple[PlannedFiles, ...], entries: DeleteEntries, options: ScanOptions, report: PlanReport
 ) -> tuple[tuple[PlannedFiles, ...], PlanReport]:
     """Attach the deletes, and drop the statistics that were read only to match equality deletes."""
-    found, index = attach(metadata, groups, entries, one_snapshot=True)
+    attached, index = attach(metadata, groups, entries, one_snapshot=True)
     if not options.with_stats:
-        found = tuple(PlannedFiles(g.spec, result_of(g.table, DELETES), g.deletes) for g in found)
-    return found, with_deletes(report, index)
+        attached = tuple(PlannedFiles(g.spec, result_of(g.table, DELETES), g.deletes) for g in attached)
+    return attached, with_deletes(report, index)
 
 
 def _known(group: PlannedFiles) -> Any:

@@ -55,13 +55,13 @@ def telling_fields(spec: PartitionSpec, schema: Schema, columns: Sequence[int]) 
 def manifest_outcomes(manifests: Sequence[ManifestFile], bound: Bound, schema: Schema, spec: PartitionSpec) -> Mask:
     """Return one mask per manifest, from its partition summaries; all manifests were written with `spec`."""
     telling = telling_fields(spec, schema, list(references(bound)))
-    found: dict[int, list[Range]] = {}
+    ranges_by_column: dict[int, list[Range]] = {}
     for place, field, source in telling:
-        if (known := _summary_range(manifests, place, field, source)) is not None:
-            found.setdefault(field.source_id, []).append(known)
-    if not found:
+        if (summary_range := _summary_range(manifests, place, field, source)) is not None:
+            ranges_by_column.setdefault(field.source_id, []).append(summary_range)
+    if not ranges_by_column:
         return np.full(len(manifests), EVERYTHING, dtype=np.uint8)
-    return outcomes(bound, lambda i: found.get(i, ()), len(manifests))
+    return outcomes(bound, lambda i: ranges_by_column.get(i, ()), len(manifests))
 
 
 def _summary_range(manifests: Sequence[ManifestFile], place: int, field: PartitionField, source: IcebergType) -> Range | None:
@@ -79,7 +79,7 @@ def _summary_range(manifests: Sequence[ManifestFile], place: int, field: Partiti
 
 def partition_ranges(partition: pa.Array, spec: PartitionSpec, schema: Schema, columns: Sequence[int]) -> dict[int, list[Range]]:
     """Derive ranges of source columns from the files' partition values, by column id."""
-    found: dict[int, list[Range]] = {}
+    ranges_by_column: dict[int, list[Range]] = {}
     have = {partition.type.field(i).name: i for i in range(partition.type.num_fields)}
     for _, field, source in telling_fields(spec, schema, columns):
         place = have.get(str(field.field_id))
@@ -87,8 +87,8 @@ def partition_ranges(partition: pa.Array, spec: PartitionSpec, schema: Schema, c
             continue
         values = _cast(partition.field(place), arrow_type(field.transform.result_type(source)))
         if values is not None:
-            found.setdefault(field.source_id, []).append(range_of_values(field.transform, source, values))
-    return found
+            ranges_by_column.setdefault(field.source_id, []).append(range_of_values(field.transform, source, values))
+    return ranges_by_column
 
 
 def _cast(values: pa.Array, type_: pa.DataType) -> pa.Array | None:
@@ -112,8 +112,8 @@ def statistics_ranges(
         return {}
     metrics = _Metrics(entries, snapshots)
     records = column_of(entries, "record_count")
-    known = [i for i in columns if i in schema.by_id and schema.by_id[i].field_type.is_primitive]
-    return {i: [_statistics_range(metrics, records, schema, i)] for i in known}
+    primitive_columns = [i for i in columns if i in schema.by_id and schema.by_id[i].field_type.is_primitive]
+    return {i: [_statistics_range(metrics, records, schema, i)] for i in primitive_columns}
 
 
 class _Metrics:
@@ -170,8 +170,8 @@ def partition_outcomes(entries: pa.Table, bound: Bound, schema: Schema, spec: Pa
     columns = list(references(bound))
     if not telling_fields(spec, schema, columns):
         return None
-    found = partition_ranges(column_of(entries, "partition"), spec, schema, columns)
-    return outcomes(bound, lambda i: found.get(i, ()), entries.num_rows) if found else None
+    ranges_by_column = partition_ranges(column_of(entries, "partition"), spec, schema, columns)
+    return outcomes(bound, lambda i: ranges_by_column.get(i, ()), entries.num_rows) if ranges_by_column else None
 
 
 def file_outcomes(entries: pa.Table, bound: Bound, schema: Schema, spec: PartitionSpec, snapshots: Snapshots | None = None) -> Mask:

@@ -101,19 +101,19 @@ class _Tasks:
         if not 0 <= place < len(own):
             text = f"The task of {data.file_path} refers to delete file {place}, but the answer has {len(own)} of them."
             raise CorruptData(text, file=data.file_path)
-        told = self.deletes[own[place]]
-        if not _is_vector(told):
+        delete_file = self.deletes[own[place]]
+        if not _is_vector(delete_file):
             return own[place]
-        named = told.referenced_data_file
+        named = delete_file.referenced_data_file
         if named is None or _same(named, data.file_path):
-            told.referenced_data_file = data.file_path
+            delete_file.referenced_data_file = data.file_path
             return own[place]
         for number in own:
             other = self.deletes[number]
-            if _is_vector(other) and other.file_path == told.file_path and _same(other.referenced_data_file or "", data.file_path):
+            if _is_vector(other) and other.file_path == delete_file.file_path and _same(other.referenced_data_file or "", data.file_path):
                 return number
-        text = f"The deletion vector in {told.file_path} is one of {named}, but was planned for {data.file_path}."
-        raise CorruptData(text, file=told.file_path, data_file=data.file_path)
+        text = f"The deletion vector in {delete_file.file_path} is one of {named}, but was planned for {data.file_path}."
+        raise CorruptData(text, file=delete_file.file_path, data_file=data.file_path)
 
 
 def _is_vector(file: ContentFile) -> bool:
@@ -133,25 +133,25 @@ def _data_files(scan: AskedScan, tasks: _Tasks) -> tuple[list[PlannedFiles], int
     for spec, numbers in _by_spec(scan.metadata, tasks.files):
         entries = _entries(scan, spec, [tasks.files[n] for n in numbers])
         entries = entries.append_column(_TASK, pa.array(numbers, pa.int64()))
-        kept, partition, statistics = prune_entries(entries, scan.row_filter, scan.schema, spec, scan.metadata.snapshots)
+        remaining, partition, statistics = prune_entries(entries, scan.row_filter, scan.schema, spec, scan.metadata.snapshots)
         by_partition, by_statistics = by_partition + partition, by_statistics + statistics
-        if kept.num_rows:
-            groups.append(PlannedFiles(spec, kept))
+        if remaining.num_rows:
+            groups.append(PlannedFiles(spec, remaining))
             refuse_encrypted(scan.metadata, groups[-1])
     return groups, by_partition, by_statistics
 
 
 def _by_spec(metadata: TableMetadata, files: Sequence[ContentFile]) -> list[tuple[PartitionSpec, list[int]]]:
     """List the numbers of the files of each partition spec. Raises CorruptData for a spec that the table does not have."""
-    found: dict[int, list[int]] = {}
+    numbers_by_spec: dict[int, list[int]] = {}
     for number, file in enumerate(files):
-        found.setdefault(file.spec_id, []).append(number)
-    known = {s.spec_id: s for s in metadata.partition_specs}
-    for spec_id, numbers in found.items():
-        if spec_id not in known:
+        numbers_by_spec.setdefault(file.spec_id, []).append(number)
+    spec_by_id = {s.spec_id: s for s in metadata.partition_specs}
+    for spec_id, numbers in numbers_by_spec.items():
+        if spec_id not in spec_by_id:
             file = files[numbers[0]]
             raise CorruptData(f"File {file.file_path} is of partition spec {spec_id}, which its table lacks.", file=file.file_path)
-    return [(known[spec_id], numbers) for spec_id, numbers in found.items()]
+    return [(spec_by_id[spec_id], numbers) for spec_id, numbers in numbers_by_spec.items()]
 
 
 def _entries(scan: AskedScan, spec: PartitionSpec, files: Sequence[ContentFile]) -> pa.Table:
@@ -188,8 +188,8 @@ def _with_deletes(
         entry_of.update({used[p]: len(entry_of) + n for n, p in enumerate(places)})
         tables.append((spec, table))
     rows = np.repeat(np.arange(len(applying), dtype=np.int64), [len(numbers) for numbers in applying])
-    found = np.array([entry_of[n] for numbers in applying for n in numbers], np.int64)
-    index = _index(DeleteEntries(tuple(tables)), len(applying), rows, found)
+    entry_numbers = np.array([entry_of[n] for numbers in applying for n in numbers], np.int64)
+    index = _index(DeleteEntries(tuple(tables)), len(applying), rows, entry_numbers)
     numbers = np.where(index.counts > 0, np.arange(len(index.counts)), -1)
     begin, attached = 0, []
     for group in groups:

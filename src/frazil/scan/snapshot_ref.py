@@ -35,8 +35,8 @@ def resolve(metadata: TableMetadata, *, as_of_ms: int | None = None, **selectors
     """Resolve the snapshot and schema of a read; the selectors are those of `resolve_read`."""
     if as_of_ms is not None:
         selectors["as_of"] = as_of_ms
-    found = resolve_read(metadata, **selectors)
-    return found.snapshot, found.schema
+    read = resolve_read(metadata, **selectors)
+    return read.snapshot, read.schema
 
 
 def resolve_read(
@@ -55,9 +55,9 @@ def resolve_read(
     InvalidInput for two selectors, NoSuchSnapshotError, NoSuchRefError.
     """
     named = {"snapshot_id": snapshot_id, "branch": branch, "tag": tag, "as_of": as_of, "version": version}
-    given = [name for name, value in named.items() if value is not None]
-    if len(given) > 1:
-        raise InvalidInput(f"Cannot use {' and '.join(given)} together: each selects a snapshot.", table=metadata.location)
+    selectors = [name for name, value in named.items() if value is not None]
+    if len(selectors) > 1:
+        raise InvalidInput(f"Cannot use {' and '.join(selectors)} together: each selects a snapshot.", table=metadata.location)
     if snapshot_id is not None:
         return _travel(metadata, metadata.snapshot_by_id(int(snapshot_id)))
     if as_of is not None:
@@ -85,11 +85,11 @@ def schema_of(metadata: TableMetadata, snapshot: Snapshot | None) -> Schema:
 
 
 def _as_of(metadata: TableMetadata, timestamp_ms: int) -> SnapshotRead:
-    found = metadata.snapshot_as_of(timestamp_ms)
-    if found is None:
+    snapshot = metadata.snapshot_as_of(timestamp_ms)
+    if snapshot is None:
         when = datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat() if abs(timestamp_ms) < 2**47 else timestamp_ms
         raise NoSuchSnapshotError(f"Cannot find a snapshot older than {when} in table {metadata.location}.", table=metadata.location)
-    return _travel(metadata, found)
+    return _travel(metadata, snapshot)
 
 
 def _of_ref(metadata: TableMetadata, name: str, kind: str) -> SnapshotRead:
@@ -109,8 +109,8 @@ def _of_version(metadata: TableMetadata, version: int | str) -> SnapshotRead:
         return SnapshotRead(metadata.current_snapshot(), metadata.schema(), MAIN_BRANCH)
     if (ref := metadata.refs.get(text)) is None:
         kinds = "snapshot, branch or tag" if text.lstrip("+-").isdigit() else "branch or tag"
-        known = ", ".join(metadata.refs) or "none"
-        raise NoSuchRefError(f"Cannot find {kinds} {text!r} in table {metadata.location}; refs: {known}.", table=metadata.location)
+        ref_names = ", ".join(metadata.refs) or "none"
+        raise NoSuchRefError(f"Cannot find {kinds} {text!r} in table {metadata.location}; refs: {ref_names}.", table=metadata.location)
     return _of_ref(metadata, text, ref.type)
 
 
@@ -155,15 +155,15 @@ def selector_options(options: Mapping[str, str], zone: str = "UTC") -> dict[str,
     The options, in any case: snapshot-id, as-of-timestamp, branch, tag, versionAsOf, timestampAsOf. A number as `timestampAsOf` is in
     seconds (as in Spark), text without offset is in `zone`; `as-of-timestamp` is in milliseconds. Raises InvalidInput when both are given.
     """
-    found: dict[str, int | str] = {}
+    selectors: dict[str, int | str] = {}
     for key, value in options.items():
         name = _OPTIONS.get(key.lower())
         if name is None:
             continue
-        if name in found:
+        if name in selectors:
             raise InvalidInput("Cannot use as-of-timestamp and timestampAsOf together: each selects a snapshot.")
-        found[name] = _selector_value(key.lower(), str(value), zone)
-    return found
+        selectors[name] = _selector_value(key.lower(), str(value), zone)
+    return selectors
 
 
 def _selector_value(key: str, value: str, zone: str) -> int | str:

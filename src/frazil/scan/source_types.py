@@ -13,8 +13,8 @@ def source_type(field_id: int, metadata: TableMetadata) -> IcebergType | None:
     if current is not None:
         return current.field_type
     for schema in sorted(metadata.schemas, key=lambda s: s.schema_id, reverse=True):
-        if found := schema.by_id.get(field_id):
-            return found.field_type
+        if field := schema.by_id.get(field_id):
+            return field.field_type
     return None
 
 

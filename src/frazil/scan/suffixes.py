@@ -29,8 +29,8 @@ def is_suffix(text: str) -> bool:
 
 def _no_suffix(parts: Sequence[str]) -> str:
     """Make the hint for a name whose last part follows the name of a table but is not a suffix."""
-    known = ", ".join((*METADATA_TABLES, CHANGES))
-    return f"{'.'.join(parts[:-1])} is a table, and {parts[-1]!r} is not one of its metadata tables: {known}."
+    table_names = ", ".join((*METADATA_TABLES, CHANGES))
+    return f"{'.'.join(parts[:-1])} is a table, and {parts[-1]!r} is not one of its metadata tables: {table_names}."
 
 
 def load_named(
@@ -62,13 +62,13 @@ def read_suffixes(texts: Sequence[str], table: str, selectors: Mapping[str, Any]
         if text.lower() in (*METADATA_TABLES, CHANGES):
             view = text.lower()
             continue
-        found = selector_suffix(text)
-        if found is None:
+        selector = selector_suffix(text)
+        if selector is None:
             hint = f"Metadata tables: {', '.join((*METADATA_TABLES, CHANGES))}."
             raise InvalidInput(f"{text!r} is neither a metadata table nor a snapshot selector.", table=table, hint=hint)
         if chosen:
             raise InvalidInput(f"Cannot use {text} together with {', '.join(chosen)}: each selects a snapshot.", table=table)
-        chosen.update(found)
+        chosen.update(selector)
     if view is not None and chosen and view not in TIME_TRAVEL_TABLES:
         raise InvalidInput(f"Cannot select snapshot in table: {view.upper()}", table=table)
     return Suffixes(view, chosen)

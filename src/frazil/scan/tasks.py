@@ -75,8 +75,8 @@ class PlannedFiles:
     def delete_numbers(self) -> npt.NDArray[np.int64]:
         """Return each file's number in the delete index, -1: no delete applies."""
         if self._numbers is None:
-            known = DELETES in self.table.column_names
-            self._numbers = self.table.column(DELETES).to_numpy() if known else np.full(len(self), -1, np.int64)
+            has_numbers = DELETES in self.table.column_names
+            self._numbers = self.table.column(DELETES).to_numpy() if has_numbers else np.full(len(self), -1, np.int64)
         return self._numbers
 
     @property

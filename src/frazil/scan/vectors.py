@@ -77,20 +77,20 @@ class VectorFile:
 
     def _bytes(self, offset: int, length: int, storage: Storage) -> bytes:
         if self.start <= offset:
-            found = self.tail[offset - self.start : offset - self.start + length]
+            data = self.tail[offset - self.start : offset - self.start + length]
         else:
             with translated_errors(self.path, "read"), storage.open_input(self.path) as source:
-                found = bytes(source.read_at(length, offset)) if offset + length <= source.size() else b""
-        if len(found) < length:
+                data = bytes(source.read_at(length, offset)) if offset + length <= source.size() else b""
+        if len(data) < length:
             raise _ends_after(self.path, offset)
-        return found
+        return data
 
     def _is_same(self, named: str, data_file: str) -> bool:
         """Tell whether two paths are one data file, also after a table was moved and its manifests, but not its Puffin files, rewritten."""
         if named == data_file or normalise(named) == normalise(data_file):
             return True
-        known = {p.properties.referenced_data_file for p in self.places.values()}
-        return base_name(named) == base_name(data_file) and data_file not in known
+        referenced_files = {p.properties.referenced_data_file for p in self.places.values()}
+        return base_name(named) == base_name(data_file) and data_file not in referenced_files
 
     def _differs(self, offset: int, manifest: str, footer: str, data_file: str) -> CorruptData:
         return CorruptData(

@@ -223,6 +223,20 @@ def test_merge_finds_the_files_of_partitions_by_every_transform(tmp_path, by, pa
     assert len(s.table.inspect.files()) == 1 and s.table.count() == 3
 
 
+@pytest.mark.parametrize(
+    ("columns", "one"),
+    [("id bigint, s struct<dt: string>", {"id": [1], "s": [{"dt": "a"}]}), ("id bigint, `s.dt` string", {"id": [1], "s.dt": ["a"]})],
+    ids=["a member of a struct", "a column whose name has a dot"],
+)
+def test_merge_finds_the_files_of_a_partition_by_a_name_with_a_dot(tmp_path, columns, one):
+    s = stream(tmp_path, {KIND: "merge"}, columns=columns, by=["s.dt"])
+    for _ in range(3):
+        s.table.append(pa.table(one))
+    (field,) = s.table.spec().fields
+    s.table.mark_partition_done({field.name: "a"}, sink_partition_commit_policy_kind="merge")
+    assert len(s.table.inspect.files()) == 1 and s.table.count() == 3
+
+
 def test_merge_groups_files_up_to_the_target_and_leaves_large_ones(tmp_path):
     s = stream(tmp_path, {KIND: "merge"})
     for number in range(4):

@@ -82,11 +82,11 @@ class SchemaDraft:
 
     def parent_of(self, name: str) -> int:
         """Return the id of the struct that holds a (possibly added) column; ROOT for a top-level column."""
-        found = self.find(name)
+        column = self.find(name)
         for parent, fields in self.added.items():
-            if any(f.field_id == found.field_id for f in fields):
+            if any(f.field_id == column.field_id for f in fields):
                 return parent
-        around = self.schema.parents[found.field_id]
+        around = self.schema.parents[column.field_id]
         return around[-1] if around else ROOT
 
     def build(self) -> Schema:
@@ -268,14 +268,14 @@ def _property_updates(metadata: TableMetadata, new: Schema, draft: SchemaDraft) 
     return updates + ([RemoveProperties(tuple(removals))] if removals else [])
 
 
-def _type_of(given: Any) -> IcebergType:
+def _type_of(type_: Any) -> IcebergType:
     """Return the type given as an object or as DDL text ("int", "array<string>"). Raises ParseError, and ValidationError for any other
     value."""
-    if isinstance(given, str):
-        return parse_type(given)
-    if not isinstance(given, IcebergType):
-        raise ValidationError(f"A column's type must be one of frazil.types or DDL text, not {given!r}.")
-    return given
+    if isinstance(type_, str):
+        return parse_type(type_)
+    if not isinstance(type_, IcebergType):
+        raise ValidationError(f"A column's type must be one of frazil.types or DDL text, not {type_!r}.")
+    return type_
 
 
 def _dotted(path: Path) -> str:
@@ -450,12 +450,12 @@ def name_mapping_of(schema: Schema) -> str:
     """Make a name mapping of the current names, as Java's MappingUtil.create does (JSON text)."""
 
     def level(fields: Sequence[NestedField]) -> list[dict[str, Any]]:
-        made = []
+        entries = []
         for f in fields:
             entry: dict[str, Any] = {"field-id": f.field_id, "names": [f.name]}
             if inner := children(f.field_type):
                 entry["fields"] = level(inner)
-            made.append(entry)
-        return made
+            entries.append(entry)
+        return entries
 
     return json.dumps(level(schema.fields))

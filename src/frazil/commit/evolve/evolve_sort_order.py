@@ -37,11 +37,11 @@ class UpdateSortOrder:
         if transform is None and "(" in column:
             term = parse_term(column)
             column, transform = term.column, term.transform
-        known = parse_transform(transform) if isinstance(transform, str) else transform or IdentityTransform()
+        parsed = parse_transform(transform) if isinstance(transform, str) else transform or IdentityTransform()
         source = self._metadata.schema().find_field(column, self._case_sensitive)
-        if not known.is_known or not known.can_transform(source.field_type):
-            raise ValidationError(f"Cannot sort by {known}({column}): its type is {source.field_type}")
-        self._fields.append(SortField(source.field_id, known, direction, NullOrder(nulls)))
+        if not parsed.is_known or not parsed.can_transform(source.field_type):
+            raise ValidationError(f"Cannot sort by {parsed}({column}): its type is {source.field_type}")
+        self._fields.append(SortField(source.field_id, parsed, direction, NullOrder(nulls)))
         return self
 
     def sort_order(self) -> SortOrder:

@@ -155,11 +155,11 @@ def _add(draft: SpecDraft, column: str, transform: str | Transform | None, name:
 
 
 def _named(text: str) -> Transform:
-    found = parse_transform(text)
-    if not found.is_known:
-        known = "identity, bucket[n], truncate[w], year, month, day, hour, void"
-        raise ValidationError(f"Unknown transform {text!r}; known transforms: {known}.")
-    return found
+    transform = parse_transform(text)
+    if not transform.is_known:
+        names = "identity, bucket[n], truncate[w], year, month, day, hour, void"
+        raise ValidationError(f"Unknown transform {text!r}; known transforms: {names}.")
+    return transform
 
 
 def _remove(draft: SpecDraft, name: str) -> None:

@@ -40,9 +40,9 @@ def remove_ref(name: str, kind: str) -> RefUpdates:
     def change(metadata: TableMetadata) -> Sequence[Update]:
         if name == MAIN_BRANCH:
             raise ValidationError("Cannot remove main branch", table=metadata.location)
-        found = _existing(metadata, name)
-        if found.type != kind:
-            raise ValidationError(f"Ref {name} is a {found.type} not a {kind}", table=metadata.location)
+        ref = _existing(metadata, name)
+        if ref.type != kind:
+            raise ValidationError(f"Ref {name} is a {ref.type} not a {kind}", table=metadata.location)
         return (RemoveSnapshotRef(name), *(without_marks(metadata, name) if kind == "branch" else ()))
 
     return change
@@ -52,21 +52,21 @@ def rename_branch(name: str, new_name: str) -> RefUpdates:
     def change(metadata: TableMetadata) -> Sequence[Update]:
         if name == MAIN_BRANCH:
             raise ValidationError("Cannot rename main branch", table=metadata.location)
-        found = _existing(metadata, name)
+        ref = _existing(metadata, name)
         if new_name in metadata.refs:
             raise ValidationError(f"Ref {new_name} already exists", table=metadata.location)
-        return (RemoveSnapshotRef(name), SetSnapshotRef(new_name, found), *moved_marks(metadata, name, new_name))
+        return (RemoveSnapshotRef(name), SetSnapshotRef(new_name, ref), *moved_marks(metadata, name, new_name))
 
     return change
 
 
 def replace_ref(name: str, snapshot_id: int, kind: str) -> RefUpdates:
     def change(metadata: TableMetadata) -> Sequence[Update]:
-        found = _existing(metadata, name)
-        if found.type != kind:
-            raise ValidationError(f"Ref {name} is a {found.type} not a {kind}", table=metadata.location)
+        ref = _existing(metadata, name)
+        if ref.type != kind:
+            raise ValidationError(f"Ref {name} is a {ref.type} not a {kind}", table=metadata.location)
         metadata.snapshot_by_id(snapshot_id)
-        return _moved(metadata, name, replace(found, snapshot_id=snapshot_id))
+        return _moved(metadata, name, replace(ref, snapshot_id=snapshot_id))
 
     return change
 
@@ -75,10 +75,10 @@ def set_retention(name: str, **retention: Any) -> RefUpdates:
     """Set the retention of a ref: min_snapshots_to_keep and max_snapshot_age_ms (branches only), max_ref_age_ms (branches and tags)."""
 
     def change(metadata: TableMetadata) -> Sequence[Update]:
-        found = _existing(metadata, name)
-        if not found.is_branch and (retention.get("min_snapshots_to_keep") or retention.get("max_snapshot_age_ms")):
+        ref = _existing(metadata, name)
+        if not ref.is_branch and (retention.get("min_snapshots_to_keep") or retention.get("max_snapshot_age_ms")):
             raise ValidationError(f"Tags do not support snapshot retention: {name}", table=metadata.location)
-        return _moved(metadata, name, replace(found, **{k: v for k, v in retention.items() if v is not None}))
+        return _moved(metadata, name, replace(ref, **{k: v for k, v in retention.items() if v is not None}))
 
     return change
 
@@ -136,12 +136,12 @@ def fast_forward(branch: str, to: str) -> RefUpdates:
 
 
 def _existing(metadata: TableMetadata, name: str) -> SnapshotRef:
-    found = metadata.refs.get(name)
-    if found is None and name == MAIN_BRANCH and metadata.current_snapshot_id is not None:
+    ref = metadata.refs.get(name)
+    if ref is None and name == MAIN_BRANCH and metadata.current_snapshot_id is not None:
         return SnapshotRef(metadata.current_snapshot_id)
-    if found is None:
+    if ref is None:
         raise NoSuchRefError(f"Ref does not exist: {name}", table=metadata.location)
-    return found
+    return ref
 
 
 def _moved(metadata: TableMetadata, name: str, ref: SnapshotRef) -> Sequence[Update]:
@@ -210,12 +210,12 @@ class RefChanges:
         max_ref_age_ms: int | None = None,
     ) -> RefChanges:
         """Set how long a branch or tag and the snapshots of a branch are kept; settings that are not given stay."""
-        given = {
+        retention = {
             "min_snapshots_to_keep": min_snapshots_to_keep,
             "max_snapshot_age_ms": max_snapshot_age_ms,
             "max_ref_age_ms": max_ref_age_ms,
         }
-        return self._do(set_retention(name, **given))
+        return self._do(set_retention(name, **retention))
 
     def set_current_snapshot(self, snapshot_id: int | None = None, ref_name: str | None = None) -> RefChanges:
         return self._do(set_current(snapshot_id, ref_name))

@@ -134,8 +134,8 @@ def unsorted(state: AilingTable) -> Finding | None:
     field = sorted_by(state.metadata)
     if field is None or "low" not in state.files.column_names or state.files.num_rows < DEEPEST:
         return None
-    known = pc.and_(state.files.column("low").is_valid(), state.files.column("high").is_valid())
-    files = state.files.filter(known)
+    has_bounds = pc.and_(state.files.column("low").is_valid(), state.files.column("high").is_valid())
+    files = state.files.filter(has_bounds)
     if files.num_rows < DEEPEST:
         return None
     both = pa.concat_arrays([files.column(n).combine_chunks() for n in ("low", "high")])

@@ -119,12 +119,12 @@ def layout(state: AilingTable, scans: Sequence[LoggedScan], columns: frozenset[i
     return finding, best.layout
 
 
-def joined(found: tuple[Finding, RowLayout] | None, unsorted: Finding | None, state: AilingTable) -> list[Finding]:
+def joined(finding_and_layout: tuple[Finding, RowLayout] | None, unsorted: Finding | None, state: AilingTable) -> list[Finding]:
     """Join the findings of a layout and of unsorted files if the layout that scans ask for is the table's own sort order, which `auto` may
     restore."""
-    if found is None or unsorted is None or not _is_own_order(state, found[1]):
-        return [f for f in (unsorted, found[0] if found else None) if f is not None]
-    layout_finding = found[0]
+    if finding_and_layout is None or unsorted is None or not _is_own_order(state, finding_and_layout[1]):
+        return [f for f in (unsorted, finding_and_layout[0] if finding_and_layout else None) if f is not None]
+    layout_finding = finding_and_layout[0]
     text, numbers = f"{unsorted.text} {layout_finding.text}", {**layout_finding.numbers, **unsorted.numbers}
     return [replace(unsorted, text=text, numbers=numbers, brings=layout_finding.brings)]
 

@@ -116,9 +116,9 @@ class LayoutEstimator:
     def after(self, layout: RowLayout) -> Boxes:
         """Return the files that a rewrite in this order would leave."""
         random = np.random.default_rng(0)
-        found = [self._rewritten(members, sizes, layout, random) for members, sizes in self._groups]
-        ranges = {i: tuple(np.concatenate([f.ranges[i][side] for f in found]) for side in (0, 1)) for i in self.axes}
-        return Boxes({i: (r[0], r[1]) for i, r in ranges.items()}, np.concatenate([f.sizes for f in found]), binned=True)
+        group_boxes = [self._rewritten(members, sizes, layout, random) for members, sizes in self._groups]
+        ranges = {i: tuple(np.concatenate([f.ranges[i][side] for f in group_boxes]) for side in (0, 1)) for i in self.axes}
+        return Boxes({i: (r[0], r[1]) for i, r in ranges.items()}, np.concatenate([f.sizes for f in group_boxes]), binned=True)
 
     def _rewritten(
         self, members: npt.NDArray[np.intp], sizes: npt.NDArray[np.float64], layout: RowLayout, random: np.random.Generator
@@ -149,12 +149,12 @@ class LayoutEstimator:
         weights = np.cumsum(np.maximum(self.state.numbers("record_count")[members], 0).astype(np.float64))
         row_weights = (np.arange(rows) + 0.5) / rows * weights[-1]
         files = members[np.minimum(np.searchsorted(weights, row_weights), len(members) - 1)]
-        found = {}
+        positions_by_field = {}
         for field_id, axis in self.axes.items():
             low, high = np.maximum(axis.low[files], axis.start), np.minimum(axis.high[files], axis.end)
             share = random.random(rows)
-            found[field_id] = low + np.floor(share * (high - low + 1)) if axis.is_whole else low + share * (high - low)
-        return found
+            positions_by_field[field_id] = low + np.floor(share * (high - low + 1)) if axis.is_whole else low + share * (high - low)
+        return positions_by_field
 
     def _order(self, rows: Mapping[int, Positions], layout: RowLayout) -> npt.NDArray[np.intp]:
         if not layout.is_zorder:

@@ -32,7 +32,7 @@ def manifests(state: AilingTable) -> list[Finding]:
     partition spec, since its manifests are rewritten together; the current spec first."""
     current = state.metadata.default_spec_id
     others = sorted({m.partition_spec_id for m in state.manifests} - {current})
-    return [found for spec_id in (current, *others) if (found := _manifests_of(state, spec_id)) is not None]
+    return [finding for spec_id in (current, *others) if (finding := _manifests_of(state, spec_id)) is not None]
 
 
 def _manifests_of(state: AilingTable, spec_id: int) -> Finding | None:

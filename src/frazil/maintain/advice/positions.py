@@ -145,10 +145,10 @@ def _text_position(content: bytes, common: bytes, filled: bytes = b"\0") -> floa
 
 def overlapping(low: Positions, high: Positions, intervals: Sequence[Interval]) -> npt.NDArray[np.bool_]:
     """Mark the files whose range touches one of the intervals."""
-    found = np.zeros(len(low), np.bool_)
+    overlaps = np.zeros(len(low), np.bool_)
     for begin, end in intervals:
-        found |= (low <= end) & (high >= begin)
-    return found
+        overlaps |= (low <= end) & (high >= begin)
+    return overlaps
 
 
 def columns_with_values(parts: Iterable[LoggedPart]) -> frozenset[int]:

@@ -22,7 +22,7 @@ def recommend(table: MaintainedTable) -> Findings:
     if state is None:
         return Findings((), table.name)
     sortings = layout_advice.joined(layout_advice.layout(state, scans, columns), data_files.unsorted(state), state)
-    found: list[Finding | None] = [
+    findings: list[Finding | None] = [
         data_files.equality_deletes(state),
         *sortings,
         data_files.small_files(state),
@@ -34,4 +34,4 @@ def recommend(table: MaintainedTable) -> Findings:
         metadata_files.table_stats(state),
         metadata_files.partition_stats(state),
     ]
-    return Findings([f for f in found if f is not None], table.name)
+    return Findings([f for f in findings if f is not None], table.name)

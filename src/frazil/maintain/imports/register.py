@@ -45,8 +45,8 @@ def result_of(metadata: TableMetadata, dry_run: bool, seconds: float) -> Registe
     snapshot = metadata.current_snapshot()
 
     def total(name: str) -> int | None:
-        found = None if snapshot is None else snapshot.summary.get(name)
-        return None if found is None else int(found)
+        text = None if snapshot is None else snapshot.summary.get(name)
+        return None if text is None else int(text)
 
     return RegisterTableResult(
         dry_run=dry_run, seconds=seconds, current_snapshot_id=None if snapshot is None else snapshot.snapshot_id,

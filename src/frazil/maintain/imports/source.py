@@ -77,18 +77,18 @@ def _same(value: str | None, wanted: str) -> bool:
     return value == wanted or (value.lstrip("-").isdigit() and wanted.lstrip("-").isdigit() and int(value) == int(wanted))
 
 
-def resolve_source(given: str, storage_of: Callable[[str], Storage], spark: Callable[[], SparkTables]) -> Source:
+def resolve_source(text: str, storage_of: Callable[[str], Storage], spark: Callable[[], SparkTables]) -> Source:
     """Find the source that a text names: parquet.`/a/directory`, a directory (with a slash), or the name of a table in Spark's catalog."""
-    if not isinstance(given, str) or not given.strip():
-        raise InvalidInput(f"A source is text: a directory, parquet.`/a/directory`, or the name of a table of Spark, not {given!r}.")
-    if match := _FORMATTED.fullmatch(given.strip()):
+    if not isinstance(text, str) or not text.strip():
+        raise InvalidInput(f"A source is text: a directory, parquet.`/a/directory`, or the name of a table of Spark, not {text!r}.")
+    if match := _FORMATTED.fullmatch(text.strip()):
         if match[1].lower() != "parquet":
             raise Unsupported(
                 f"Files of {match[1].lower()} cannot be added yet: only those of Parquet.", hint="Read and append their rows."
             )
         place = match[2].replace("``", "`")
         return directory_source(place, storage_of(place))
-    return directory_source(given, storage_of(given)) if "/" in given else spark().source(given)
+    return directory_source(text, storage_of(text)) if "/" in text else spark().source(text)
 
 
 def directory_source(location: str, storage: Storage) -> Source:

@@ -148,11 +148,11 @@ def plan_table_path(
     versions = _versions(table, start_version, end_version)
     start = None if start_version is None else metadata_files.read(storage, _version(table, start_version, "start_version"))
     end = next(iter(versions.values()))
-    known = {s.snapshot_id for s in start.snapshots} if start is not None else set()
-    snapshots = [s for s in end.snapshots if s.snapshot_id not in known]
+    start_ids = {s.snapshot_id for s in start.snapshots} if start is not None else set()
+    snapshots = [s for s in end.snapshots if s.snapshot_id not in start_ids]
     lists = [(s, manifests_of(end, s, storage, keep=False)) for s in snapshots]
     planned = TablePathPlan(change, versions, lists, {}, {}, start)
-    new = {m.manifest_path: m for _, found in lists for m in found if planned.is_new(m.sequence_number, m.added_snapshot_id)}
+    new = {m.manifest_path: m for _, manifests in lists for m in manifests if planned.is_new(m.sequence_number, m.added_snapshot_id)}
     deletes = {f.file_path: f for m in new.values() if not is_data(m) for f in _position_deletes(end, storage, m)}
     for path in (end.location, *new, *(s.manifest_list or "" for s in snapshots)):
         change.new(path)  # raises before anything is written
@@ -192,11 +192,11 @@ def _version(table: MaintainedTable, version: str, argument: str) -> str:
     if not version.strip():
         raise InvalidInput(f"{argument} cannot be empty.")
     every = [table.loaded.metadata_location, *(e.metadata_file for e in table.metadata.metadata_log)]
-    found = next((f for f in every if version in (f, _name(f))), None)
-    if found is None:
+    metadata_file = next((f for f in every if version in (f, _name(f))), None)
+    if metadata_file is None:
         names = ", ".join(map(_name, every[:5]))
         raise InvalidInput(f"Cannot find provided version file {version} in metadata log.", hint=f"The newest are {names}.")
-    return found
+    return metadata_file
 
 
 def _name(location: str) -> str:
@@ -245,8 +245,8 @@ def _copies(storage: Storage, planned: TablePathPlan, files: Iterable[Iterable[C
 
     lists = (snapshot.manifest_list or "" for snapshot, _ in planned.lists)
     newest_last = reversed(list(planned.versions))
-    found = chain(*files, staged(planned.manifests), staged(lists), _statistics(storage, planned), staged(newest_last))
-    return list(dict.fromkeys(found))
+    copies = chain(*files, staged(planned.manifests), staged(lists), _statistics(storage, planned), staged(newest_last))
+    return list(dict.fromkeys(copies))
 
 
 def _rewritten(storage: Storage, planned: TablePathPlan, files: Iterable[DataFile], shown: Progress | None = None) -> dict[str, int]:
@@ -323,10 +323,10 @@ def _manifest_list(
 
 def _statistics(storage: Storage, planned: TablePathPlan) -> Iterable[Copy]:
     """List the statistics files to copy: those of the newest version, and of older ones as far as they are still there."""
-    known = {s["statistics-path"] for s in _named(planned.start)} if planned.start is not None else set()
+    start_paths = {s["statistics-path"] for s in _named(planned.start)} if planned.start is not None else set()
     newest = {s["statistics-path"] for s in _named(planned.end)}
     older = {s["statistics-path"] for m in planned.versions.values() for s in _named(m)} - newest
-    for path in sorted((newest | set(filter(storage.exists, older))) - known):
+    for path in sorted((newest | set(filter(storage.exists, older))) - start_paths):
         yield path, planned.change.new(path)
 
 

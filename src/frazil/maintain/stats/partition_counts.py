@@ -57,12 +57,12 @@ class PartitionCounts:
 
 def summed(parts: Iterable[PartitionCounts]) -> list[PartitionCounts]:
     """Sum up parts by partition, in the order of the values: nulls first, NaN last."""
-    found: dict[tuple[Any, ...], PartitionCounts] = {}
+    counts_by_key: dict[tuple[Any, ...], PartitionCounts] = {}
     for part in parts:
-        known = found.setdefault(part.key, part)
-        if known is not part:
-            known.add(part)
-    return sorted(found.values(), key=lambda p: (*map(_rank, p.partition), p.spec_id))
+        total = counts_by_key.setdefault(part.key, part)
+        if total is not part:
+            total.add(part)
+    return sorted(counts_by_key.values(), key=lambda p: (*map(_rank, p.partition), p.spec_id))
 
 
 def _rank(value: Any) -> tuple[Any, ...]:
@@ -81,11 +81,11 @@ def count_partitions(
     `on_manifest`: called after each manifest.
     """
     work = partial(_manifest, metadata=metadata, storage=storage, added_only=added_only, times=_times(metadata))
-    todo, found = list(manifests), list[PartitionCounts]()
+    todo, counts = list(manifests), list[PartitionCounts]()
     for parts in each(work, todo, threads_for(todo, storage, default_workers())):
-        found += parts
+        counts += parts
         on_manifest()
-    return summed(found)
+    return summed(counts)
 
 
 def added_manifests(metadata: TableMetadata, storage: Storage, snapshots: Iterable[Snapshot], manifests_of: Any) -> list[ManifestFile]:
@@ -119,15 +119,15 @@ def _manifest(
 
 def _counts(row: Mapping[str, Any], names: list[str], spec_id: int, added_only: bool, times: Mapping[int, int]) -> PartitionCounts:
     values = tuple(_NAN if isinstance(row[n], float) and row[n] != row[n] else row[n] for n in names)
-    found = PartitionCounts(values, spec_id)
+    partition = PartitionCounts(values, spec_id)
     removed = row["status"] == ManifestEntryStatus.DELETED
     sign = (-1 if removed else 1) if added_only else int(not removed)
     content = row["content"] or 0
-    found.counts[_RECORDS[content]] = sign * row["records_sum"]
+    partition.counts[_RECORDS[content]] = sign * row["records_sum"]
     is_vector = content == DataFileContent.POSITION_DELETES and row["file_format"] == "puffin"
-    found.counts[_VECTORS if is_vector else _FILES[content]] = sign * row["records_count"]
+    partition.counts[_VECTORS if is_vector else _FILES[content]] = sign * row["records_count"]
     if content == DataFileContent.DATA:
-        found.counts[_BYTES] = sign * row["bytes_sum"]
+        partition.counts[_BYTES] = sign * row["bytes_sum"]
     if (time := times.get(row["snapshot_id"])) is not None:
-        found.last_updated_at, found.last_updated_snapshot_id = time, row["snapshot_id"]
-    return found
+        partition.last_updated_at, partition.last_updated_snapshot_id = time, row["snapshot_id"]
+    return partition

@@ -78,10 +78,10 @@ def read_counts(statistics: Mapping[str, Any], metadata: TableMetadata, storage:
         file_path=path, file_format=path.rpartition(".")[2].lower(), record_count=0, file_size_in_bytes=statistics["file-size-in-bytes"]
     )  # fmt: skip
     task = FileScanTask(None, 0, None, UNPARTITIONED_PARTITION_SPEC, TaskFacts(file, None, None, None, WHOLLY))
-    found: list[PartitionCounts] = []
+    counts: list[PartitionCounts] = []
     for batch in read_task(task, ReadContext(schema, storage, schema)):
-        found += _counts(batch, schema)
-    return found
+        counts += _counts(batch, schema)
+    return counts
 
 
 def _counts(batch: pa.RecordBatch, schema: Schema) -> list[PartitionCounts]:

@@ -107,14 +107,14 @@ def plan_table_stats(table: MaintainedTable, snapshot_id: int | None, columns: S
 
 
 def _column(schema: Schema, name: str) -> NestedField:
-    found = schema.get_field(name)
-    if found is None:
+    column = schema.get_field(name)
+    if column is None:
         raise InvalidInput(f"Can't find column {name} in {schema.as_struct()}", columns=(name,))
-    if not found.field_type.is_primitive or isinstance(found.field_type, _NOT_HASHED):
-        raise InvalidInput(f"Can't compute stats on non-primitive type column: {name} ({found.field_type})", columns=(name,))
-    if any(not isinstance(schema.by_id[i].field_type, StructType) for i in schema.parents[found.field_id]):
+    if not column.field_type.is_primitive or isinstance(column.field_type, _NOT_HASHED):
+        raise InvalidInput(f"Can't compute stats on non-primitive type column: {name} ({column.field_type})", columns=(name,))
+    if any(not isinstance(schema.by_id[i].field_type, StructType) for i in schema.parents[column.field_id]):
         raise InvalidInput(f"Can't compute stats on a column inside a list or map: {name}", columns=(name,))
-    return found
+    return column
 
 
 def _path(schema: Schema, column: NestedField) -> tuple[str, ...]:
@@ -130,8 +130,8 @@ def apply_table_stats(
     groups = grouped(planned.scan.tasks(), table.runner.parallelism, planned.scan.options.split)
     work = partial(sketch_files, context=context, columns=dict(planned.columns))
     with progress(sum(map(len, groups)), "data files read", callback) as shown:
-        found = _counted(table.runner.run(work, groups), groups, shown)
-        sketches: Sketches = reduce(_merged, found, dict.fromkeys(planned.columns, ThetaSketch()))
+        group_sketches = _counted(table.runner.run(work, groups), groups, shown)
+        sketches: Sketches = reduce(_merged, group_sketches, dict.fromkeys(planned.columns, ThetaSketch()))
     statistics, data = _puffin(table, planned.snapshot, sketches)
     operation = table.begin()
     operation.written.append(statistics.statistics_path)

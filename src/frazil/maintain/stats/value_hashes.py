@@ -15,17 +15,17 @@ from frazil.spec.types import BooleanType, DecimalType, IcebergType
 
 def hash_values(values: pa.Array, type_: IcebergType) -> Words:
     """Hash the values of a primitive column that are not null. Empty texts and bytes hash to 0, which counts as nothing, as in Java."""
-    found = as_internal(values, type_).drop_null()
+    internal_values = as_internal(values, type_).drop_null()
     match type_:
         case BooleanType():
-            return hash_fixed(np.asarray(found.cast(pa.uint8())).reshape(-1, 1))
+            return hash_fixed(np.asarray(internal_values.cast(pa.uint8())).reshape(-1, 1))
         case DecimalType():
-            return _hash_decimals(found.cast(pa.decimal128(type_.precision, type_.scale)))
-    if pa.types.is_binary(found.type) or pa.types.is_string(found.type):
-        return _hash_bytes(pc.unique(found))
-    if pa.types.is_fixed_size_binary(found.type):
-        return _hash_bytes(pc.unique(found.cast(pa.binary())))
-    numbers = np.ascontiguousarray(found.to_numpy(zero_copy_only=False))
+            return _hash_decimals(internal_values.cast(pa.decimal128(type_.precision, type_.scale)))
+    if pa.types.is_binary(internal_values.type) or pa.types.is_string(internal_values.type):
+        return _hash_bytes(pc.unique(internal_values))
+    if pa.types.is_fixed_size_binary(internal_values.type):
+        return _hash_bytes(pc.unique(internal_values.cast(pa.binary())))
+    numbers = np.ascontiguousarray(internal_values.to_numpy(zero_copy_only=False))
     width = numbers.dtype.itemsize
     return hash_fixed(numbers.astype(numbers.dtype.newbyteorder("<")).view(np.uint8).reshape(len(numbers), width))
 

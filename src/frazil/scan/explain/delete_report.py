@@ -148,8 +148,8 @@ class ExplainedDeletes(Sequence[ExplainedDelete]):
     def reasons(self) -> dict[Reason, int]:
         """Count the dropped delete files by reason; reasons that do not occur are left out."""
         counted = pc.value_counts(self._table.column("reason").drop_null()).to_pylist()
-        found = {Reason(c["values"]): int(c["counts"]) for c in counted}
-        return {reason: found[reason] for reason in Reason if reason in found}
+        count_by_reason = {Reason(c["values"]): int(c["counts"]) for c in counted}
+        return {reason: count_by_reason[reason] for reason in Reason if reason in count_by_reason}
 
     def together(self, others: ExplainedDeletes) -> ExplainedDeletes:
         """Return these delete files followed by others."""

@@ -68,8 +68,8 @@ def told_deletes_explained(metadata: TableMetadata, index: DeleteIndex, row: int
     entries = index.entries
     counts = index.file_counts if row is None else np.bincount(index.numbers_of(row), minlength=len(entries))
     nobody, applies = np.full(len(entries), _NOBODY), np.full(len(entries), -1, np.int64)
-    found = _explained(metadata, entries, scopes_of_deletes(entries), bounds_of(entries), counts, applies, nobody, True)
-    return ExplainedDeletes(found.to_arrow().filter(pa.array(counts > 0)), True)
+    explained = _explained(metadata, entries, scopes_of_deletes(entries), bounds_of(entries), counts, applies, nobody, True)
+    return ExplainedDeletes(explained.to_arrow().filter(pa.array(counts > 0)), True)
 
 
 def unread_deletes_explained(metadata: TableMetadata, entries: DeleteEntries, reason: Reason) -> ExplainedDeletes:
@@ -137,8 +137,8 @@ def _reasons(index: DeleteIndex, bounds: PathBounds, data: DataFiles, counts: Nu
         (Reason.KEYS, entries.is_equality),
     )
     numbers = [np.int64(_REASONS.index(reason)) for reason, _ in steps]
-    found = np.select([holds for _, holds in steps], numbers, np.int64(_REASONS.index(Reason.PATHS)))
-    return np.where(counts > 0, np.int64(-1), found), oldest
+    reasons = np.select([holds for _, holds in steps], numbers, np.int64(_REASONS.index(Reason.PATHS)))
+    return np.where(counts > 0, np.int64(-1), reasons), oldest
 
 
 def _least(scopes: Numbers, sequences: Numbers, asked: Numbers) -> Numbers:
@@ -203,8 +203,8 @@ def _columns(metadata: TableMetadata, entries: DeleteEntries) -> pa.Array:
 
     ids = pa.concat_arrays([column_of(t, "equality_ids") for _, t in entries.groups])
     flat = pc.list_flatten(ids)
-    known = pc.unique(flat)
-    names = pa.array([name(i) for i in known.to_pylist()], pa.string()).take(pc.index_in(flat, value_set=known))
+    distinct_ids = pc.unique(flat)
+    names = pa.array([name(i) for i in distinct_ids.to_pylist()], pa.string()).take(pc.index_in(flat, value_set=distinct_ids))
     lengths = pc.fill_null(pc.list_value_length(ids), 0).to_numpy(zero_copy_only=False)
     offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
     return pa.ListArray.from_arrays(offsets, names, mask=pa.array(~entries.is_equality))

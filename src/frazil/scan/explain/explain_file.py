@@ -161,7 +161,7 @@ def _condition(
     columns = references(part)
     by_partition = partition_ranges(column_of(entry, "partition"), spec, schema, list(columns))
     by_statistics = statistics_ranges(entry, schema, list(columns), metadata.snapshots)
-    known = [
+    range_texts = [
         f"{text} ({by})"
         for field_id, reference in columns.items()
         for by, ranges in ((BY_PARTITION, by_partition), (BY_STATISTICS, by_statistics))
@@ -169,7 +169,7 @@ def _condition(
         if (text := _range_text(reference.name, one_range))
     ]
     truth_values = tuple(text for bit, text in _TRUTH if possible & bit)
-    return ExplainedCondition(str(_with_sql_constants(part)), truth_values, decided_by, tuple(known))
+    return ExplainedCondition(str(_with_sql_constants(part)), truth_values, decided_by, tuple(range_texts))
 
 
 class _SqlText(str):
@@ -194,10 +194,10 @@ def _with_sql_constants(bound: Bound) -> Bound:
     return bound
 
 
-def _range_text(name: str, known: Range) -> str:
+def _range_text(name: str, column_range: Range) -> str:
     """Describe what is known of a column in one file; an empty text: nothing is."""
-    lower, upper = _value(known.lower), _value(known.upper)
-    has_nulls, has_nans, has_values = (bool(np.ravel(flag)[0]) for flag in (known.nulls, known.nans, known.values))
+    lower, upper = _value(column_range.lower), _value(column_range.upper)
+    has_nulls, has_nans, has_values = (bool(np.ravel(flag)[0]) for flag in (column_range.nulls, column_range.nans, column_range.values))
     if not has_values:
         return f"{name} has no values but null" + (" and NaN" if has_nans else "")
     words = []
@@ -205,8 +205,8 @@ def _range_text(name: str, known: Range) -> str:
         same = lower is not None and lower == upper
         from_to = f"between {shortened(lower, 40)} and {shortened(upper, 40)}" if lower is not None and upper is not None else ""
         words.append(f"= {shortened(lower, 40)}" if same else from_to or (f">= {lower}" if upper is None else f"<= {upper}"))
-    elif known.hashed is not None:
-        words.append(f"in bucket {_value(known.hashed.lower)} of {known.hashed.num_buckets}")
+    elif column_range.hashed is not None:
+        words.append(f"in bucket {_value(column_range.hashed.lower)} of {column_range.hashed.num_buckets}")
     if not has_nulls:
         words.append("without nulls")
     return f"{name} {', '.join(words)}" if words else ""

@@ -99,24 +99,24 @@ class Explanation:
 
     def _where(self) -> str:
         """Say where the files were found: in manifests, or in the plan of a catalog's server."""
-        report, told = self.report, self._by_server
-        if told is None:
+        report, served = self.report, self._by_server
+        if served is None:
             skipped = f"{report.skipped_data_manifests} skipped by partition summaries"
             return f"manifests: {report.scanned_data_manifests} of {report.total_data_manifests} read, {skipped}"
-        plan = f"plan {told.plan_id}, " if told.plan_id else ""
-        return f"planned by the catalog's server {told.server}: {plan}{told.requests} request{'' if told.requests == 1 else 's'}"
+        plan = f"plan {served.plan_id}, " if served.plan_id else ""
+        return f"planned by the catalog's server {served.server}: {plan}{served.requests} request{'' if served.requests == 1 else 's'}"
 
     def _delete_lines(self) -> list[str]:
-        report, found = self.report, self._compared
+        report, deletes = self.report, self._compared
         manifests = f"{report.scanned_delete_manifests} of {report.total_delete_manifests} read, {report.skipped_delete_manifests} skipped"
         lines = [] if self._by_server else [f"  delete manifests: {manifests}"]
-        if found:
+        if deletes:
             of_rows = f"{report.positional_delete_files} of positions, {report.equality_delete_files} of equality"
             kinds = f"{of_rows}, {report.dvs} deletion vectors"
-            applied, dropped = found.applied, found.dropped
-            about, them = "" if found.exact else "at most ", "it" if self._by_server else "them"
+            applied, dropped = deletes.applied, deletes.dropped
+            about, them = "" if deletes.exact else "at most ", "it" if self._by_server else "them"
             lines.append(
-                f"  delete files: {len(found)} in {them} ({kinds}); {about}{len(applied)} apply to {report.data_files_with_deletes} files"
+                f"  delete files: {len(deletes)} in {them} ({kinds}); {about}{len(applied)} apply to {report.data_files_with_deletes} files"
             )
             lines.extend(f"    {line}" for line in applied.lines(_FEW))
             ruled_out = f"; bounds and counts ruled out {report.delete_pairs_ruled_out} pairs of data file and delete file"

@@ -30,12 +30,12 @@ def project(values: pa.Array, type_: IcebergType) -> pa.Array:
 def _children(values: pa.Array, struct: StructType) -> list[pa.Array]:
     fields = [values.type.field(i) for i in range(values.type.num_fields)]
     places = {int(f.metadata[_FIELD_ID]): i for i, f in enumerate(fields) if f.metadata and _FIELD_ID in f.metadata}
-    found = []
+    arrays = []
     for field in struct.fields:
         place = places.get(field.field_id)
         missing = pa.nulls(len(values), door_type(field.field_type))
-        found.append(missing if place is None else project(values.field(place), field.field_type))
-    return found
+        arrays.append(missing if place is None else project(values.field(place), field.field_type))
+    return arrays
 
 
 def _nested(values: pa.Array, type_: pa.DataType, child: pa.Array) -> pa.Array:

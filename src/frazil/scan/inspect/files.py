@@ -92,11 +92,11 @@ def all_entries(metadata: TableMetadata, storage: Storage) -> pa.Table:
 
 def _all_manifests(metadata: TableMetadata, storage: Storage) -> Iterable[ManifestFile]:
     """List the manifests of all kept snapshots, each once."""
-    found: dict[str, ManifestFile] = {}
+    manifest_by_path: dict[str, ManifestFile] = {}
     for snapshot in metadata.snapshots:
         for manifest in manifests_of(metadata, snapshot, storage):
-            found.setdefault(manifest.manifest_path, manifest)
-    return found.values()
+            manifest_by_path.setdefault(manifest.manifest_path, manifest)
+    return manifest_by_path.values()
 
 
 Batch = Callable[[pa.Table, int, StructType, TableMetadata, pa.Schema, Repeats], pa.Table]

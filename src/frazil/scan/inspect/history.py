@@ -79,11 +79,11 @@ def snapshots(metadata: TableMetadata) -> pa.Table:
 
 
 def refs(metadata: TableMetadata) -> pa.Table:
-    known = dict(metadata.refs)
-    if metadata.current_snapshot_id is not None and MAIN_BRANCH not in known:
-        known[MAIN_BRANCH] = SnapshotRef(metadata.current_snapshot_id)
+    named = dict(metadata.refs)
+    if metadata.current_snapshot_id is not None and MAIN_BRANCH not in named:
+        named[MAIN_BRANCH] = SnapshotRef(metadata.current_snapshot_id)
     rows = [
-        (name, r.type.upper(), r.snapshot_id, r.max_ref_age_ms, r.min_snapshots_to_keep, r.max_snapshot_age_ms) for name, r in known.items()
+        (name, r.type.upper(), r.snapshot_id, r.max_ref_age_ms, r.min_snapshots_to_keep, r.max_snapshot_age_ms) for name, r in named.items()
     ]
     return _table(rows, REFS)
 

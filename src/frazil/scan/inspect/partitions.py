@@ -123,10 +123,10 @@ def _finish(table: pa.Table, unified: StructType, ranks: _Ranks, schema: pa.Sche
     newest = column_of(table, "newest")
     rank = pc.shift_right(newest, 24)
     spec_ids = pc.subtract(newest, pc.multiply(rank, _SPECS)).cast(pa.int32())
-    known = pc.if_else(pc.less(rank, 0), pa.scalar(None, pa.int64()), rank)
+    snapshot_rank = pc.if_else(pc.less(rank, 0), pa.scalar(None, pa.int64()), rank)
     columns: list[pa.Array] = []
     if unified.fields:
         columns += [partition_struct([column_of(table, f"k{i}") for i in range(len(unified.fields))], unified), spec_ids]
     columns += [column_of(table, name).cast(type_) for name, type_ in _COUNTS]
-    columns += [ranks.times.take(known), ranks.ids.take(known)]
+    columns += [ranks.times.take(snapshot_rank), ranks.ids.take(snapshot_rank)]
     return pa.Table.from_arrays(columns, schema=schema)

@@ -68,13 +68,13 @@ def _manifest(manifest: ManifestFile, *, storage: Storage, unified: StructType, 
         return []
     partitions = coerce_partition(column_of(entries, "partition"), unified)
     rows = entries.drop_columns(["partition"]).to_pylist()
-    found = []
+    tables = []
     vectors: dict[str, VectorFile] = {}
     for row_number, row in enumerate(rows):
         for places in _positions(row, storage, row_type, vectors):
             partition = [c.take(pa.repeat(pa.scalar(row_number), len(places.positions))) for c in partitions]
-            found.append(_table(places, partition, row, manifest.partition_spec_id, unified, schema))
-    return found
+            tables.append(_table(places, partition, row, manifest.partition_spec_id, unified, schema))
+    return tables
 
 
 @dataclass(frozen=True)

@@ -72,10 +72,10 @@ def metadata_table_schema(name: str, metadata: TableMetadata) -> pa.Schema:
 
 
 def _known(name: str) -> str:
-    known = name.lower()
-    if known not in METADATA_TABLES:
+    lower_name = name.lower()
+    if lower_name not in METADATA_TABLES:
         raise InvalidInput(f"There is no metadata table {name!r}.", hint=f"Metadata tables: {', '.join(METADATA_TABLES)}.")
-    return known
+    return lower_name
 
 
 _PLAIN = {

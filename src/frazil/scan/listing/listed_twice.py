@@ -38,8 +38,8 @@ def refuse_files_listed_twice(groups: Sequence[PlannedFiles], metadata: TableMet
         return
     path = paths[int(rows[0])].as_py()
     added_by = pa.concat_arrays([column_of(g.table, "snapshot_id") for g in groups]).take(from_numpy(rows)).to_pylist()
-    known = [s for s in map(metadata.snapshots.by_id, dict.fromkeys(added_by)) if s is not None]
-    again = max(known, key=lambda s: (s.sequence_number or 0, s.timestamp_ms)) if len(set(added_by)) > 1 and known else None
+    snapshots = [s for s in map(metadata.snapshots.by_id, dict.fromkeys(added_by)) if s is not None]
+    again = max(snapshots, key=lambda s: (s.sequence_number or 0, s.timestamp_ms)) if len(set(added_by)) > 1 and snapshots else None
     before = again.parent_snapshot_id if again is not None else None
     hint = "Read an older snapshot (snapshot_id=…), or go back to one with manage_snapshots().set_current_snapshot(…)."
     if before is not None:

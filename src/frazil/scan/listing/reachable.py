@@ -1,12 +1,12 @@
 """List every file that a table's metadata reaches: metadata files, manifest lists, manifests, data and delete files, statistics.
 
-A purge deletes all of these, snapshot expiry those that only expired snapshots reach, and orphan file removal every other file below the
-table's location.
+A purge deletes all of these, and orphan file removal every other file below the table's location. Snapshot expiry lists by itself what only
+the expired snapshots reach (`frazil.maintain.expired_files`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from hashlib import blake2b
@@ -59,31 +59,29 @@ def reachable(
     storage: Storage,
     *,
     metadata_location: str | None = None,
-    snapshot_ids: Collection[int] | None = None,
     contents: bool = True,
     removed: bool = False,
     workers: int | None = None,
     unreadable: Unreadable | None = None,
 ) -> Iterator[ReachedFiles]:
-    """Yield the files that the snapshots reach: the files of a manifest before the manifest, manifests before their list, metadata last.
+    """Yield the files that the snapshots of a table reach: the files of a manifest before the manifest, manifests before their list,
+    metadata last.
 
     Every manifest is read once, and one batch holds the files of one manifest, or of a part of a large one, so memory does not grow with
     the table; a data file that several manifests name comes once per manifest, as a rule. `metadata_location`: where `metadata` was read
-    from, which is reached as well. `snapshot_ids`: only what these snapshots reach, without metadata files; None: all snapshots.
-    `contents=False` leaves out data and delete files and reads no manifest. `removed`: also files that a snapshot removed (entries with
-    status DELETED), which no read of the snapshot needs.
+    from, which is reached as well. `contents=False` leaves out data and delete files and reads no manifest. `removed`: also files that a
+    snapshot removed (entries with status DELETED), which no read of the snapshot needs.
 
     The files that an unreadable file names are unknown, so nothing may be concluded from the rest: raises CorruptData, NoSuchFileError, and
     Unsupported for encrypted tables. With `unreadable`, that function gets the file and the error instead, and the listing goes on.
     """
     reading = _Reading(metadata, storage, contents, removed, workers or default_workers(), unreadable)
-    snapshots = list(metadata.snapshots) if snapshot_ids is None else [metadata.snapshot_by_id(i) for i in sorted(set(snapshot_ids))]
-    for start in range(0, len(snapshots), _SNAPSHOTS_AT_ONCE):
-        yield from reading.files(snapshots[start : start + _SNAPSHOTS_AT_ONCE])
-    yield from _statistics(metadata, None if snapshot_ids is None else set(snapshot_ids))
-    if snapshot_ids is None:
-        logged = [entry.metadata_file for entry in metadata.metadata_log]
-        yield from _batch(FileKind.METADATA, [*logged, *([metadata_location] if metadata_location else [])])
+    for start in range(0, len(metadata.snapshots), _SNAPSHOTS_AT_ONCE):
+        yield from reading.files(metadata.snapshots[start : start + _SNAPSHOTS_AT_ONCE])
+    statistics: Iterable[dict[str, Any]] = (*metadata.statistics, *metadata.partition_statistics)
+    yield from _batch(FileKind.STATISTICS, [str(s["statistics-path"]) for s in statistics if s.get("statistics-path")])
+    logged = [entry.metadata_file for entry in metadata.metadata_log]
+    yield from _batch(FileKind.METADATA, [*logged, *([metadata_location] if metadata_location else [])])
 
 
 @dataclass
@@ -98,7 +96,7 @@ class _Reading:
     def __post_init__(self) -> None:
         self._seen: set[bytes] = set()  # digests of manifest paths, which are shorter than the paths: a long history has many
 
-    def files(self, snapshots: list[Snapshot]) -> Iterator[ReachedFiles]:
+    def files(self, snapshots: Sequence[Snapshot]) -> Iterator[ReachedFiles]:
         fresh: list[ManifestFile] = []
         paths: list[str] = []
         for snapshot, manifests in zip(snapshots, each(self._manifests, snapshots, self.workers), strict=True):
@@ -108,8 +106,8 @@ class _Reading:
             paths += [path for path in snapshot.manifests or () if self._is_new(path)]
         if self.contents:
             small = [m for m in fresh if not is_large(m)]
-            for manifest, found in zip(small, each(self._contents, small, self.workers), strict=True):
-                yield from _reached(manifest, found)
+            for manifest, file_paths in zip(small, each(self._contents, small, self.workers), strict=True):
+                yield from _reached(manifest, file_paths)
             for manifest in fresh:
                 if is_large(manifest):
                     yield from self._parts(manifest)
@@ -157,12 +155,6 @@ class _Reading:
 def _reached(manifest: ManifestFile, paths: pa.Array | None) -> Iterator[ReachedFiles]:
     if paths is not None and len(paths):
         yield ReachedFiles(FileKind.DATA if is_data(manifest) else FileKind.DELETES, paths, manifest.manifest_path)
-
-
-def _statistics(metadata: TableMetadata, snapshot_ids: set[int] | None) -> Iterator[ReachedFiles]:
-    every: Iterable[dict[str, Any]] = (*metadata.statistics, *metadata.partition_statistics)
-    chosen = (s for s in every if snapshot_ids is None or s.get("snapshot-id") in snapshot_ids)
-    yield from _batch(FileKind.STATISTICS, [str(s["statistics-path"]) for s in chosen if s.get("statistics-path")])
 
 
 def _batch(kind: FileKind, paths: Iterable[str]) -> Iterator[ReachedFiles]:

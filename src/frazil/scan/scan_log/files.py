@@ -85,15 +85,15 @@ def read_log(metadata: TableMetadata, storage: Storage) -> list[LoggedScan]:
     except FrazilError as error:
         _log.warning("The scan log %s cannot be listed: %s", directory, error)
         return []
-    found: list[LoggedScan] = []
+    logged_scans: list[LoggedScan] = []
     damaged: list[str] = []
     for scans, wrong in each(lambda f: _read(storage, f), files, default_workers()):
-        found += scans
+        logged_scans += scans
         damaged += wrong
     if damaged:
         shown = ", ".join(damaged[:3]) + (", …" if len(damaged) > 3 else "")
         _log.warning("The scan log %s has records that cannot be read, and are ignored: %s", directory, shown)
-    return sorted(found, key=lambda s: s.time_ms)
+    return sorted(logged_scans, key=lambda s: s.time_ms)
 
 
 def _read(storage: Storage, file: FileInfo) -> tuple[Sequence[LoggedScan], Sequence[str]]:
@@ -103,13 +103,13 @@ def _read(storage: Storage, file: FileInfo) -> tuple[Sequence[LoggedScan], Seque
         lines = storage.read(file.location).splitlines()
     except FrazilError as error:
         return [], [f"{file.location}: {error}"]
-    found, wrong = [], 0
+    logged_scans, wrong = [], 0
     for line in lines:
         try:
-            found.append(scan_of(line))
+            logged_scans.append(scan_of(line))
         except (ValueError, RecursionError):
             wrong += 1
-    return found, [f"{file.location}: {wrong} of {len(lines)}"] if wrong else []
+    return logged_scans, [f"{file.location}: {wrong} of {len(lines)}"] if wrong else []
 
 
 def is_there(storage: Storage, location: str | None) -> bool:

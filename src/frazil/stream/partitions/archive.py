@@ -35,7 +35,7 @@ _LOST = "The archive of partition commits %s is %s: the partitions that it held 
 class ArchiveReader:
     """Look up done partitions in archive files. They never change, so each is read once; the last ones read are kept."""
 
-    kept: dict[str, dict[Partition, Done]] = field(default_factory=dict)
+    done_by_file: dict[str, dict[Partition, Done]] = field(default_factory=dict)
 
     def find(self, partition: Partition, state: PartitionState, metadata: TableMetadata, storage: Storage) -> Done | None:
         """Find the newest record of a partition in the archives of a state; None: it was never done, or its archive is lost."""
@@ -47,18 +47,18 @@ class ArchiveReader:
 
     def all(self, state: PartitionState, metadata: TableMetadata, storage: Storage) -> dict[Partition, Done]:
         """Collect all done partitions, each as of its newest record."""
-        found: dict[Partition, Done] = {}
+        done_partitions: dict[Partition, Done] = {}
         for archive in state.archives:
-            found |= self._done_in(archive, metadata, storage)
-        return found | dict(state.done)
+            done_partitions |= self._done_in(archive, metadata, storage)
+        return done_partitions | dict(state.done)
 
     def _done_in(self, archive: Archive, metadata: TableMetadata, storage: Storage) -> dict[Partition, Done]:
         location = _location(metadata, archive.file)
-        found = self.kept.pop(location, None)
-        self.kept[location] = found = _read(location, storage) if found is None else found
-        if len(self.kept) > MOST_ARCHIVES:
-            self.kept.pop(next(iter(self.kept)), None)
-        return found
+        done_partitions = self.done_by_file.pop(location, None)
+        self.done_by_file[location] = done_partitions = _read(location, storage) if done_partitions is None else done_partitions
+        if len(self.done_by_file) > MOST_ARCHIVES:
+            self.done_by_file.pop(next(iter(self.done_by_file)), None)
+        return done_partitions
 
 
 def _location(metadata: TableMetadata, file: str) -> str:

@@ -58,11 +58,11 @@ def mark_done(
     if branch != "main" and parent_of(metadata, branch) is None:
         raise InvalidInput(f"Branch {branch} of {name} has no snapshot.", table=name)
     fields = fields_of(metadata, metadata.default_spec_id)
-    found = named_partition(partition, fields, metadata.default_spec_id, name)
+    marked = named_partition(partition, fields, metadata.default_spec_id, name)
     site, archives = TableSite(backend, address_of(table), name, branch, table.storage), ArchiveReader()
     state = state_of(metadata, branch)
-    context = context_of(found, state, table, site, chosen, state.watermark_ms, archives)
-    _, failures = announce({found: context}, table_chain(chosen, site))
+    context = context_of(marked, state, table, site, chosen, state.watermark_ms, archives)
+    _, failures = announce({marked: context}, table_chain(chosen, site))
     if failures:
         raise failures[0].error
-    return mark(site, {found: state.pending.get(found)}, state.watermark_ms, archives)
+    return mark(site, {marked: state.pending.get(marked)}, state.watermark_ms, archives)

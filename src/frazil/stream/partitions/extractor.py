@@ -65,8 +65,8 @@ class TimeExtractor:
         try:
             if self._custom is not None:
                 return self._custom_time(partition, fields)
-            if self.options.timestamp_pattern is None and (found := _time_field(fields)) is not None:
-                return self._transformed(fields[found].transform, fields[found].zoned, partition.values[found])
+            if self.options.timestamp_pattern is None and (index := _time_field(fields)) is not None:
+                return self._transformed(fields[index].transform, fields[index].zoned, partition.values[index])
             return instant_ms(self._parser(self._text(partition, fields)), self._zone)
         except InvalidInput:
             raise
@@ -90,10 +90,10 @@ class TimeExtractor:
         return _REFERENCE.sub(lambda m: values[m[1] or m[2]], pattern)
 
     def _transformed(self, transform: str, zoned: bool, text: str | None) -> int:
-        found = re.fullmatch(_OF_TIME[transform], text or "")
-        if found is None:
+        match = re.fullmatch(_OF_TIME[transform], text or "")
+        if match is None:
             raise ValueError(f"the value is {'null' if text is None else repr(text)}")
-        year, month, day, hour = (*map(int, found.groups()), *(1, 1, 1, 0)[len(found.groups()) :])
+        year, month, day, hour = (*map(int, match.groups()), *(1, 1, 1, 0)[len(match.groups()) :])
         utc = zone_of("UTC")
         assert utc is not None
         return instant_ms(datetime(year, month, day, hour), utc if zoned else self._zone)
@@ -101,12 +101,12 @@ class TimeExtractor:
     def _custom_time(self, partition: Partition, fields: Fields) -> int:
         assert self._custom is not None
         texts = [self.options.default_name if v is None else v for v in partition.values]
-        made = self._custom([f.name for f in fields], texts)
-        if isinstance(made, date) and not isinstance(made, datetime):
-            made = datetime(made.year, made.month, made.day)
-        if not isinstance(made, datetime):
-            raise TypeError(f"{self.options.extractor_class} answered {made!r}, which is no datetime")
-        return instant_ms(made, self._zone)
+        time = self._custom([f.name for f in fields], texts)
+        if isinstance(time, date) and not isinstance(time, datetime):
+            time = datetime(time.year, time.month, time.day)
+        if not isinstance(time, datetime):
+            raise TypeError(f"{self.options.extractor_class} answered {time!r}, which is no datetime")
+        return instant_ms(time, self._zone)
 
 
 def _unknown(pattern: str, names: Sequence[str]) -> list[str]:
@@ -129,16 +129,16 @@ def loaded(name: str, option: str, method: str, parameters: tuple[str, ...] = ()
     try:
         if not colon:
             raise ImportError("it has no colon")
-        found: Any = importlib.import_module(module)
+        target: Any = importlib.import_module(module)
         for part in path.split("."):
-            found = getattr(found, part)
+            target = getattr(target, part)
     except (ImportError, AttributeError) as e:
         raise InvalidInput(f"{option}: cannot import {name!r}: {e}.", hint="Write it as module:callable.", option=option) from e
-    if isinstance(found, type):
-        found = found(*parameters)
+    if isinstance(target, type):
+        target = target(*parameters)
     elif parameters:
         raise InvalidInput(f"{option}: {name!r} is no class, and takes no parameters.", option=option)
-    found = getattr(found, method, found)
-    if not callable(found):
+    target = getattr(target, method, target)
+    if not callable(target):
         raise InvalidInput(f"{option}: {name!r} is not callable.", option=option)
-    return found  # type: ignore[no-any-return]
+    return target  # type: ignore[no-any-return]

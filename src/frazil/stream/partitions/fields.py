@@ -36,12 +36,12 @@ def fields_of(metadata: TableMetadata, spec_id: int) -> Fields:
     """Describe the partition fields of one of a table's specs."""
     spec = metadata.spec_by_id(spec_id)
     schema = schema_of_spec(metadata, spec)
-    found = []
+    fields = []
     for f in spec.fields:
         source = schema.by_id.get(f.source_id)
         zoned = source is not None and isinstance(source.field_type, TimestamptzType | TimestamptzNanoType)
-        found.append(FieldOfPartition(f.name, str(f.transform), zoned))
-    return tuple(found)
+        fields.append(FieldOfPartition(f.name, str(f.transform), zoned))
+    return tuple(fields)
 
 
 def partition_of(metadata: TableMetadata, spec_id: int, values: Sequence[Any]) -> Partition:
@@ -62,13 +62,13 @@ def path_of(partition: Partition, fields: Fields, null: str = "null") -> str:
     return "/".join(f"{escape(f.name)}={escape(null if text is None else text)}" for f, text in parts)
 
 
-def named_partition(given: Mapping[str, Any], fields: Fields, spec_id: int, table: str) -> Partition:
+def named_partition(values: Mapping[str, Any], fields: Fields, spec_id: int, table: str) -> Partition:
     """Identify the partition that a caller names by its fields, `{"dt": "2026-01-01"}`. Raises InvalidInput unless all are named."""
     names = [f.name for f in fields]
-    if sorted(given) != sorted(names):
+    if sorted(values) != sorted(names):
         hint = f"Name a value for each of: {', '.join(names)}." if names else "Only partitioned tables have partitions to mark."
-        raise InvalidInput(f"{dict(given)!r} does not name a partition of {table}.", hint=hint, table=table)
-    return Partition(spec_id, tuple(_text(given[n]) for n in names))
+        raise InvalidInput(f"{dict(values)!r} does not name a partition of {table}.", hint=hint, table=table)
+    return Partition(spec_id, tuple(_text(values[n]) for n in names))
 
 
 def _text(value: Any) -> str | None:

@@ -98,17 +98,17 @@ def partition_commit_options(options: Mapping[str, Any], policies: Sequence[Call
     Raises InvalidInput for unknown, wrong or contradictory options, and Unsupported for options of Flink that have no meaning here; both
     name the option and what to write instead.
     """
-    given = _by_name(options)
+    option_values = _by_name(options)
     for name, instead in _REFUSED.items():
-        if name in given:
+        if name in option_values:
             raise Unsupported(f"The option {name} is not supported.", hint=instead, option=name)
-    if "auto-compaction" in given and _flag("auto-compaction", given.pop("auto-compaction")):
+    if "auto-compaction" in option_values and _flag("auto-compaction", option_values.pop("auto-compaction")):
         raise Unsupported(
             "The option auto-compaction is not supported.", hint="Give sink.partition-commit.policy.kind=merge.", option="auto-compaction"
         )
-    take = given.get
+    take = option_values.get
     kinds = _kinds(take(_COMMIT + "policy.kind"), policies)
-    found = PartitionCommitOptions(
+    parsed = PartitionCommitOptions(
         policies=kinds,
         trigger=_one_of(_COMMIT + "trigger", take(_COMMIT + "trigger", PROCESS_TIME), TRIGGERS),
         delay_ms=duration_ms(_COMMIT + "delay", take(_COMMIT + "delay", "0 s")),
@@ -129,29 +129,29 @@ def partition_commit_options(options: Mapping[str, Any], policies: Sequence[Call
         metastore_uri=_text(take(_COMMIT + "metastore.uri")),
         metastore_table=_text(take(_COMMIT + "metastore.table")),
     )
-    _check(found, given, str(take(_EXTRACTOR + "kind", "custom" if _EXTRACTOR + "class" in given else "default")))
-    return found
+    _check(parsed, option_values, str(take(_EXTRACTOR + "kind", "custom" if _EXTRACTOR + "class" in option_values else "default")))
+    return parsed
 
 
 def _by_name(options: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    option_values: dict[str, Any] = {}
     for key, value in options.items():
         name = _BY_FOLDED.get(_folded(key))
         if name is None:
             raise InvalidInput(f"Unknown option of partition commit: {key}.", hint=f"There are: {', '.join(_KNOWN)}.", option=key)
-        if name in found:
+        if name in option_values:
             raise InvalidInput(f"The option {name} is given twice.", option=name)
         if value is not None:
-            found[name] = value
-    return found
+            option_values[name] = value
+    return option_values
 
 
-def _kinds(given: Any, policies: Sequence[Any]) -> tuple[str, ...]:
+def _kinds(value: Any, policies: Sequence[Any]) -> tuple[str, ...]:
     """Parse the list of policies; without one, functions of the caller mean custom."""
     name = _COMMIT + "policy.kind"
-    if given is None:
+    if value is None:
         return (CUSTOM,) if policies else ()
-    kinds = tuple(k.strip().lower() for k in (given.split(",") if isinstance(given, str) else given) if k.strip())
+    kinds = tuple(k.strip().lower() for k in (value.split(",") if isinstance(value, str) else value) if k.strip())
     kinds = tuple(MERGE if k == "merge-files" else k for k in kinds)
     for kind in kinds:
         _one_of(name, kind, POLICIES)
@@ -160,11 +160,11 @@ def _kinds(given: Any, policies: Sequence[Any]) -> tuple[str, ...]:
     return kinds
 
 
-def _check(options: PartitionCommitOptions, given: Mapping[str, Any], extractor_kind: str) -> None:
+def _check(options: PartitionCommitOptions, option_values: Mapping[str, Any], extractor_kind: str) -> None:
     """Refuse options that contradict each other or would have no effect."""
     kind = _COMMIT + "policy.kind"
     if not options.policies:
-        if useless := [n for n in given if n.startswith((_COMMIT, _EXTRACTOR)) or n in _NEED_POLICIES]:
+        if useless := [n for n in option_values if n.startswith((_COMMIT, _EXTRACTOR)) or n in _NEED_POLICIES]:
             hint = f"Name the policies, for example {kind}=success-file."
             raise InvalidInput(f"{', '.join(useless)} has no effect without {kind}.", hint=hint, option=kind)
     has_class = options.policy_class is not None
@@ -176,20 +176,20 @@ def _check(options: PartitionCommitOptions, given: Mapping[str, Any], extractor_
         raise InvalidInput(f"{name} has no effect: {kind} does not list custom.", hint=f"Add custom to {kind}.", option=name)
     if options.policy_parameters and not has_class:
         raise InvalidInput(f"{_COMMIT}policy.class.parameters needs {_COMMIT}policy.class.", option=_COMMIT + "policy.class.parameters")
-    if SUCCESS_FILE not in options.policies and _COMMIT + "success-file.name" in given:
+    if SUCCESS_FILE not in options.policies and _COMMIT + "success-file.name" in option_values:
         raise InvalidInput(f"{_COMMIT}success-file.name has no effect: {kind} does not list success-file.", option=kind)
     if MERGE not in options.policies and options.merge_target is not None:
         raise InvalidInput(f"compaction.file-size has no effect: {kind} does not list merge.", option="compaction.file-size")
-    if useless := [n for n in given if n.startswith(_COMMIT + "metastore.")]:
+    if useless := [n for n in option_values if n.startswith(_COMMIT + "metastore.")]:
         if METASTORE not in options.policies:
             raise InvalidInput(f"{', '.join(useless)} has no effect: {kind} does not list metastore.", option=kind)
     if METASTORE in options.policies and (not options.metastore_uri or "." not in (options.metastore_table or "")):
         text = f"The policy metastore needs {_COMMIT}metastore.uri and {_COMMIT}metastore.table."
         raise InvalidInput(text, hint='As in "thrift://host:9083" and "db.events".', option=_COMMIT + "metastore.uri")
-    _check_times(options, given, extractor_kind)
+    _check_times(options, option_values, extractor_kind)
 
 
-def _check_times(options: PartitionCommitOptions, given: Mapping[str, Any], extractor_kind: str) -> None:
+def _check_times(options: PartitionCommitOptions, option_values: Mapping[str, Any], extractor_kind: str) -> None:
     _one_of(_EXTRACTOR + "kind", extractor_kind, ("default", "custom"))
     if (extractor_kind == "custom") != (options.extractor_class is not None):
         text = f"{_EXTRACTOR}kind={extractor_kind} {'needs' if options.extractor_class is None else 'contradicts'} {_EXTRACTOR}class."
@@ -201,45 +201,45 @@ def _check_times(options: PartitionCommitOptions, given: Mapping[str, Any], extr
         raise InvalidInput("watermark-delay needs watermark-column.", hint="The query's own watermark has its delay in withWatermark.")
     if options.enabled and options.trigger != PARTITION_TIME:
         of_time = (_COMMIT + "watermark-time-zone", "watermark-column", *(n for n in _KNOWN if n.startswith(_EXTRACTOR)))
-        if useless := [n for n in of_time if n in given]:
+        if useless := [n for n in of_time if n in option_values]:
             text = f"{', '.join(useless)} has no effect with {_COMMIT}trigger={options.trigger}."
             raise InvalidInput(text, hint=f"Give {_COMMIT}trigger={PARTITION_TIME}.", option=useless[0])
 
 
-def _one_of(name: str, given: Any, known: Sequence[str]) -> str:
-    text = str(given).strip().lower()
-    if text not in known:
-        raise InvalidInput(f"{name} must be one of {', '.join(known)}, not {given!r}.", option=name)
+def _one_of(name: str, value: Any, choices: Sequence[str]) -> str:
+    text = str(value).strip().lower()
+    if text not in choices:
+        raise InvalidInput(f"{name} must be one of {', '.join(choices)}, not {value!r}.", option=name)
     return text
 
 
-def _flag(name: str, given: Any) -> bool:
-    return _one_of(name, given, ("true", "false")) == "true"
+def _flag(name: str, value: Any) -> bool:
+    return _one_of(name, value, ("true", "false")) == "true"
 
 
-def _text(given: Any) -> str | None:
-    return None if given is None or not str(given).strip() else str(given).strip()
+def _text(value: Any) -> str | None:
+    return None if value is None or not str(value).strip() else str(value).strip()
 
 
-def _size(name: str, given: Any) -> int:
+def _size(name: str, value: Any) -> int:
     try:
-        size = size_in_bytes(str(given))
+        size = size_in_bytes(str(value))
     except ValueError:
         size = 0
     if size <= 0:
-        raise InvalidInput(f"{name} must be a size, not {given!r}.", hint="For example 128MB.", option=name)
+        raise InvalidInput(f"{name} must be a size, not {value!r}.", hint="For example 128MB.", option=name)
     return size
 
 
-def _zone(given: str) -> str:
-    if zone_of(given) is None:
+def _zone(zone: str) -> str:
+    if zone_of(zone) is None:
         name = _COMMIT + "watermark-time-zone"
-        raise InvalidInput(f"{name} must be a time zone, not {given!r}.", hint="For example UTC or Europe/Berlin.", option=name)
-    return given
+        raise InvalidInput(f"{name} must be a time zone, not {zone!r}.", hint="For example UTC or Europe/Berlin.", option=name)
+    return zone
 
 
-def _file_name(given: str) -> str:
-    if not given or "/" in given or given in (".", ".."):
+def _file_name(file_name: str) -> str:
+    if not file_name or "/" in file_name or file_name in (".", ".."):
         name = _COMMIT + "success-file.name"
-        raise InvalidInput(f"{name} must be the name of a file, not {given!r}.", option=name)
-    return given
+        raise InvalidInput(f"{name} must be the name of a file, not {file_name!r}.", option=name)
+    return file_name

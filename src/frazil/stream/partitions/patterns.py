@@ -23,12 +23,12 @@ def parse_default(text: str) -> datetime:
 
     Iceberg's texts of timestamps fit as well: seconds may be missing, and an offset may follow.
     """
-    found = _DEFAULT.fullmatch(text)
-    if found is None:
+    match = _DEFAULT.fullmatch(text)
+    if match is None:
         raise ValueError(text)
-    year, month, day, hour, minute, second, fraction, offset = found.groups()
-    made = datetime(int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0), _micros(fraction))
-    return made if offset is None else datetime.fromisoformat(made.isoformat() + offset)
+    year, month, day, hour, minute, second, fraction, offset = match.groups()
+    time = datetime(int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0), _micros(fraction))
+    return time if offset is None else datetime.fromisoformat(time.isoformat() + offset)
 
 
 def _micros(fraction: str | None) -> int:
@@ -58,15 +58,15 @@ def java_parser(pattern: str, option: str) -> Parser:
         compiled = re.compile(text, re.ASCII)
     except re.error:
         raise InvalidInput(f"{option}: the brackets of the pattern {pattern!r} do not match.", option=option) from None
-    return lambda given: _made(compiled, given)
+    return lambda value: _made(compiled, value)
 
 
 def _tokens(pattern: str, option: str) -> Iterator[str]:
     """Split a pattern into runs of one letter, quoted texts (without the quotes, after a quote sign) and single characters."""
-    for found in re.finditer(r"''|'(?P<quoted>(?:[^']|'')*)'|(?P<letters>([A-Za-z])\3*)|(?P<other>.)", pattern, re.DOTALL):
-        if found[0] == "'":
+    for match in re.finditer(r"''|'(?P<quoted>(?:[^']|'')*)'|(?P<letters>([A-Za-z])\3*)|(?P<other>.)", pattern, re.DOTALL):
+        if match[0] == "'":
             raise InvalidInput(f"{option}: a quote in the pattern {pattern!r} is not closed.", option=option)
-        yield found[0] if found["quoted"] is None else "'" + found["quoted"].replace("''", "'")
+        yield match[0] if match["quoted"] is None else "'" + match["quoted"].replace("''", "'")
 
 
 def _piece(token: str, pattern: str, option: str) -> str:
@@ -98,10 +98,10 @@ def _piece(token: str, pattern: str, option: str) -> str:
 
 
 def _made(compiled: re.Pattern[str], text: str) -> datetime:
-    found = compiled.fullmatch(text)
-    if found is None:
+    match = compiled.fullmatch(text)
+    if match is None:
         raise ValueError(text)
-    part = {k: v for k, v in found.groupdict().items() if v is not None}
+    part = {k: v for k, v in match.groupdict().items() if v is not None}
     year = int(part["year"]) + (2000 if len(part["year"]) == 2 else 0)
     hour = int(part.get("hour", part.get("half", 0)))
     if "clock" in part:
@@ -114,10 +114,10 @@ def _made(compiled: re.Pattern[str], text: str) -> datetime:
         hour += 12 * (part["ampm"].lower() == "pm")
     time = hour, int(part.get("minute", 0)), int(part.get("second", 0)), _micros(part.get("fraction"))
     if "day_of_year" in part and "day" not in part:
-        made = datetime(year, 1, 1, *time) + timedelta(days=int(part["day_of_year"]) - 1)
-        if made.year != year:
+        day = datetime(year, 1, 1, *time) + timedelta(days=int(part["day_of_year"]) - 1)
+        if day.year != year:
             raise ValueError(text)
-        return made
+        return day
     return datetime(year, _month(part["month"]), int(part["day"]), *time)
 
 

@@ -113,23 +113,23 @@ def encode_done(done: Mapping[Partition, Done]) -> list[Any]:
     return [[k.spec_id, k.values, d.committed_ms, d.watermark_ms, d.snapshot_id, d.times, d.late_ms] for k, d in done.items()]
 
 
-def decode(found: Mapping[str, Any], where: str) -> PartitionState:
+def decode(values: Mapping[str, Any], where: str) -> PartitionState:
     """Decode the state from the values that `encode` makes. Raises CorruptData, which names the place, for any other value."""
-    if found.get("version") != VERSION:
-        raise CorruptData(f"The state of partition commit in {where} has version {found.get('version')!r}; {VERSION} is known.")
+    if values.get("version") != VERSION:
+        raise CorruptData(f"The state of partition commit in {where} has version {values.get('version')!r}; {VERSION} is known.")
     try:
-        pending = {_partition(s, v): Pending(_whole(first), _whole(last), _whole(n)) for s, v, first, last, n in found["pending"]}
-        archives = tuple(Archive(_text(f), _text(low), _text(high)) for f, low, high in found["archives"])
-        return PartitionState(pending, decode_done(found["done"]), archives, _whole_or_none(found["watermark"]))
+        pending = {_partition(s, v): Pending(_whole(first), _whole(last), _whole(n)) for s, v, first, last, n in values["pending"]}
+        archives = tuple(Archive(_text(f), _text(low), _text(high)) for f, low, high in values["archives"])
+        return PartitionState(pending, decode_done(values["done"]), archives, _whole_or_none(values["watermark"]))
     except (KeyError, TypeError, ValueError) as e:
         raise CorruptData(f"The state of partition commit in {where} is damaged: {e!r}.") from e
 
 
-def decode_done(found: Any) -> dict[Partition, Done]:
+def decode_done(entries: Any) -> dict[Partition, Done]:
     """Decode done partitions. Raises TypeError, ValueError."""
     return {
         _partition(spec, values): Done(_whole(done_ms), _whole_or_none(mark), _whole_or_none(snapshot), _whole(times), _whole_or_none(late))
-        for spec, values, done_ms, mark, snapshot, times, late in found
+        for spec, values, done_ms, mark, snapshot, times, late in entries
     }
 
 

@@ -58,8 +58,8 @@ def with_written(
         if record is not None:
             done.pop(partition, None)
             done[partition] = record if record.late_ms is not None else replace(record, late_ms=now_ms)
-    known = [w for w in (state.watermark_ms, watermark_ms) if w is not None]
-    return replace(state, pending=pending, done=done, watermark_ms=max(known, default=None))
+    watermarks = [w for w in (state.watermark_ms, watermark_ms) if w is not None]
+    return replace(state, pending=pending, done=done, watermark_ms=max(watermarks, default=None))
 
 
 def with_done(
@@ -134,11 +134,11 @@ class TrackPartitions:
 def touched_partitions(metadata: TableMetadata, states: Sequence[SnapshotState]) -> WrittenPartitions:
     """List the partitions that the snapshots of a commit added data files and delete files to; those of unpartitioned specs do not
     count."""
-    found: list[frozenset[Partition]] = []
+    partitions: list[frozenset[Partition]] = []
     for deletes in (False, True):
         places = {(f.spec_id, f.partition) for f in _added(states, deletes) if f.partition}
-        found.append(frozenset(partition_of(metadata, spec_id, values) for spec_id, values in places))
-    return WrittenPartitions(found[0], found[1] - found[0])
+        partitions.append(frozenset(partition_of(metadata, spec_id, values) for spec_id, values in places))
+    return WrittenPartitions(partitions[0], partitions[1] - partitions[0])
 
 
 def _added(states: Sequence[SnapshotState], deletes: bool) -> Iterator[DataFile]:
@@ -149,12 +149,12 @@ def _added(states: Sequence[SnapshotState], deletes: bool) -> Iterator[DataFile]
 
 def watermark_field(metadata: TableMetadata, name: str) -> NestedField:
     """Find the column of the option watermark-column. Raises InvalidInput unless it is there and holds times."""
-    found = metadata.schema().get_field(name)
-    if found is None or not isinstance(found.field_type, _TIMES):
-        fault = "does not exist" if found is None else f"is of type {found.field_type}"
+    column = metadata.schema().get_field(name)
+    if column is None or not isinstance(column.field_type, _TIMES):
+        fault = "does not exist" if column is None else f"is of type {column.field_type}"
         hint = "Name a column of dates or timestamps."
         raise InvalidInput(f"watermark-column: column {name} {fault}.", hint=hint, option="watermark-column", table=metadata.location)
-    return found
+    return column
 
 
 def _watermark(metadata: TableMetadata, states: Sequence[SnapshotState], options: PartitionCommitOptions) -> int | None:
@@ -163,8 +163,8 @@ def _watermark(metadata: TableMetadata, states: Sequence[SnapshotState], options
     column, zone = watermark_field(metadata, options.watermark_column), zone_of(options.zone)
     assert zone is not None
     newest = [_newest(f, column, zone) for f in _added(states, deletes=False)]
-    known = [ms for ms in newest if ms is not None]
-    return max(known) - options.watermark_delay_ms if known else None
+    values = [ms for ms in newest if ms is not None]
+    return max(values) - options.watermark_delay_ms if values else None
 
 
 def _newest(file: DataFile, column: NestedField, zone: tzinfo) -> int | None:

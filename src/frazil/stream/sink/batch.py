@@ -126,9 +126,9 @@ class StreamSink:
         txn = Txn(self.query_id, micro.batch_id, self.options.on_rewind)
         check_table(self.options, self.table.metadata)
         left = COMMIT_RETRY.retries.of(self.table.metadata.properties)
-        if (known := self._java(txn, micro.branch)) is not None:
+        if (mark := self._java(txn, micro.branch)) is not None:
             stage.discard(self.table.storage)
-            return micro, skipped(known.snapshot_id)
+            return micro, skipped(mark.snapshot_id)
         while True:
             try:
                 return micro, self._attempt(txn, micro, stage)
@@ -167,9 +167,9 @@ class StreamSink:
         metadata = self.table.metadata
         if self._asked_java or already_done(metadata, txn, branch) is not None:
             return None
-        found = java_mark(metadata, branch, txn)
-        self._asked_java = found is None
-        return found
+        mark = java_mark(metadata, branch, txn)
+        self._asked_java = mark is None
+        return mark
 
     def _tell(self, micro: MicroBatch, result: CommitResult, seconds: float) -> None:
         title = f"Stream into {self.name}, batch {micro.batch_id}"
@@ -189,10 +189,10 @@ class _NoRows(Exception):
     """End an operation that has nothing to commit."""
 
 
-def checked_options(given: Mapping[str, Any], table: LoadedTable, *, mode: str | None = None) -> SinkOptions:
+def checked_options(option_values: Mapping[str, Any], table: LoadedTable, *, mode: str | None = None) -> SinkOptions:
     """Check the options of a streaming write against the table, before the query starts."""
-    if mode is None and named_mode(given) is None:
-        mode = mode_of_table(given, table.metadata)
-    options = sink_options(given, mode=mode)
+    if mode is None and named_mode(option_values) is None:
+        mode = mode_of_table(option_values, table.metadata)
+    options = sink_options(option_values, mode=mode)
     check_table(options, table.metadata)
     return options

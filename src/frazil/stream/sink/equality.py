@@ -54,13 +54,13 @@ class ChangeFiles:
 def specs_to_delete_in(metadata: TableMetadata, storage: Storage, branch: str, own: int, ids: Sequence[int]) -> tuple[int, ...]:
     """Return the partition specs in which equality deletes are needed: that of the new rows, and those of the branch's older data files,
     since a delete file reaches only data files of its own spec. Raises InvalidInput where the keys do not determine the partition."""
-    found = {own}
+    spec_ids = {own}
     head = parent_of(metadata, branch) if len(metadata.partition_specs) > 1 else None
     if head is not None:
-        found |= {m.partition_spec_id for m in manifests_of(metadata, head, storage) if is_data(m) and m.has_live_files}
-    for spec_id in found:
+        spec_ids |= {m.partition_spec_id for m in manifests_of(metadata, head, storage) if is_data(m) and m.has_live_files}
+    for spec_id in spec_ids:
         check_partitions(metadata, spec_id, ids)
-    return tuple(sorted(found))
+    return tuple(sorted(spec_ids))
 
 
 class RowsOutOfReach(ValidationException):

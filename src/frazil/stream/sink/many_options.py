@@ -32,10 +32,10 @@ class ManyOptions:
 
 
 def many_options(
-    table_column: str, mode: str | None, given: Mapping[str, Any], *, create: bool, evolve: bool, on_bad_table: str,
+    table_column: str, mode: str | None, option_values: Mapping[str, Any], *, create: bool, evolve: bool, on_bad_table: str,
     set_aside_table: str | None,
 ) -> ManyOptions:  # fmt: skip
-    """Check the options of a stream into many tables. `given`: those of each table's writes.
+    """Check the options of a stream into many tables. `option_values`: those of each table's writes.
 
     Raises InvalidInput for values that are not valid and for options that contradict each other, and Unsupported for options that only a
     stream into one table has.
@@ -46,9 +46,9 @@ def many_options(
         raise InvalidInput(
             "on_bad_table='set-aside' and set_aside_table go together.", hint="Name the table of such rows: set_aside_table='db.rejected'."
         )
-    if any(k.lower().replace("-", "_") == "merge_schema" for k in given):
+    if any(k.lower().replace("-", "_") == "merge_schema" for k in option_values):
         raise InvalidInput("merge-schema of a stream into many tables is the argument evolve.", hint="evolve=True adds columns.")
-    of_table = {**given, **({"merge-schema": True} if evolve else {})}
+    of_table = {**option_values, **({"merge-schema": True} if evolve else {})}
     checked = sink_options(of_table, mode=mode)
     if checked.mode == "complete":
         raise Unsupported(

@@ -128,7 +128,7 @@ class ManyTablesSink:
 
     def _by_table(self, groups: Sequence[NamedRows]) -> tuple[dict[Identifier, list[NamedRows]], list[tuple[NamedRows, FrazilError]]]:
         """Group the names that mean the same table. A table gets one commit per batch, so that its mark is that of all its rows."""
-        found: dict[Identifier, list[NamedRows]] = {}
+        groups_by_table: dict[Identifier, list[NamedRows]] = {}
         unnamed: list[tuple[NamedRows, FrazilError]] = []
         aside = None if self.options.set_aside_table is None else self.places.parts(self.options.set_aside_table)
         for group in groups:
@@ -141,8 +141,8 @@ class ManyTablesSink:
             except InvalidInput as error:
                 unnamed.append((group, error))
             else:
-                found.setdefault(parts, []).append(group)
-        return found, unnamed
+                groups_by_table.setdefault(parts, []).append(group)
+        return groups_by_table, unnamed
 
     # --- rows that no table takes
 
@@ -223,11 +223,11 @@ class _TableBatch:
 
     def _table_sink(self, loaded: LoadedTable) -> StreamSink:
         many = self._sink
-        given = many.options.of_table
+        option_values = many.options.of_table
         mode = many.options.mode
-        if mode is None and named_mode(given) is None:
-            mode = mode_of_table(given, loaded.metadata)
-        options = sink_options(given, mode=mode)
+        if mode is None and named_mode(option_values) is None:
+            mode = mode_of_table(option_values, loaded.metadata)
+        options = sink_options(option_values, mode=mode)
         return StreamSink(
             many.places.backend, loaded, many.places.full_name(self._parts), many.query_id, options, many.snapshot_properties,
             shown=many.shown, case_sensitive=many.case_sensitive,
@@ -276,11 +276,11 @@ class _TableBatch:
         """List the columns that say how rows are applied, and are stored only where the table has them."""
         if not options.keyed:
             return []
-        found = [] if options.order_column is None else [options.order_column]
+        columns = [] if options.order_column is None else [options.order_column]
         if options.mode == "cdc":
             op = options.op_column or next((n for n in OP_COLUMNS if self._position(n) is not None), None)
-            found += [] if op is None else [op, *(_ONLY_OF_CHANGES if op.lower() == OP_COLUMNS[1] else ())]
-        return found
+            columns += [] if op is None else [op, *(_ONLY_OF_CHANGES if op.lower() == OP_COLUMNS[1] else ())]
+        return columns
 
     def _position(self, name: str) -> int | None:
         """Find the position of a column; None: the frame has none of that name."""

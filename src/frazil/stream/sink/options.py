@@ -75,14 +75,14 @@ class SinkOptions:
         return self.mode in ("upsert", "cdc")
 
 
-def sink_options(given: Mapping[str, Any], *, mode: str | None = None) -> SinkOptions:
+def sink_options(option_values: Mapping[str, Any], *, mode: str | None = None) -> SinkOptions:
     """Check the options of a streaming write. `mode`: the write mode, if it is given apart from the options.
 
     Raises InvalidInput for values that are not valid and for options that contradict each other, and Unsupported for options of other
     engines that have no meaning here.
     """
-    found, rest = _parted(given)
-    modes = {str(m).lower() for m in (mode, found.pop("mode", None), found.pop("write_mode", None)) if m is not None}
+    own, rest = _parted(option_values)
+    modes = {str(m).lower() for m in (mode, own.pop("mode", None), own.pop("write_mode", None)) if m is not None}
     if len(modes) > 1:
         raise InvalidInput(f"write-mode is given twice, as {' and as '.join(sorted(modes))}.")
     chosen = modes.pop() if modes else "append"
@@ -90,21 +90,21 @@ def sink_options(given: Mapping[str, Any], *, mode: str | None = None) -> SinkOp
         hint = "Spark's output mode is .outputMode(…); merge-on-read and copy-on-write are table properties." if "-" in chosen else None
         raise InvalidInput(f"write-mode must be one of {', '.join(MODES)}, not {chosen!r}.", hint=hint)
     options = SinkOptions(chosen, write=rest)
-    if "key_columns" in found:
-        options = replace(options, key_columns=_names("key-columns", found["key_columns"]))
-    if "order_column" in found:
-        options = replace(options, order_column=_names("order-column", found["order_column"], single=True)[0])
-    if "op_column" in found:
-        options = replace(options, op_column=_names("op-column", found["op_column"], single=True)[0])
-    if "upsert_strategy" in found:
-        options = replace(options, strategy=_choice("upsert-strategy", found["upsert_strategy"], STRATEGIES))
-    if "on_rewind" in found:
-        options = replace(options, on_rewind=_choice("on-rewind", found["on_rewind"], REWINDS))
-    if "max_continuous_empty_commits" in found:
-        options = replace(options, max_empty=_number("max-continuous-empty-commits", found["max_continuous_empty_commits"]))
-    if "write_parallelism" in found:
-        options = _spread(options, _number("write-parallelism", found["write_parallelism"]))
-    _check_mode(options, found)
+    if "key_columns" in own:
+        options = replace(options, key_columns=_names("key-columns", own["key_columns"]))
+    if "order_column" in own:
+        options = replace(options, order_column=_names("order-column", own["order_column"], single=True)[0])
+    if "op_column" in own:
+        options = replace(options, op_column=_names("op-column", own["op_column"], single=True)[0])
+    if "upsert_strategy" in own:
+        options = replace(options, strategy=_choice("upsert-strategy", own["upsert_strategy"], STRATEGIES))
+    if "on_rewind" in own:
+        options = replace(options, on_rewind=_choice("on-rewind", own["on_rewind"], REWINDS))
+    if "max_continuous_empty_commits" in own:
+        options = replace(options, max_empty=_number("max-continuous-empty-commits", own["max_continuous_empty_commits"]))
+    if "write_parallelism" in own:
+        options = _spread(options, _number("write-parallelism", own["write_parallelism"]))
+    _check_mode(options, own)
     return options
 
 
@@ -122,17 +122,17 @@ def _spread(options: SinkOptions, tasks: int) -> SinkOptions:
     return replace(options, tasks=tasks, write={**rest, "distribution-mode": "none"})
 
 
-def named_mode(given: Mapping[str, Any]) -> str | None:
+def named_mode(option_values: Mapping[str, Any]) -> str | None:
     """Find the write mode that the options name; None if they leave the choice to the table."""
-    return next((str(v).lower() for k, v in given.items() if k.lower().replace("-", "_") in ("write_mode", "mode") and v), None)
+    return next((str(v).lower() for k, v in option_values.items() if k.lower().replace("-", "_") in ("write_mode", "mode") and v), None)
 
 
-def mode_of_table(given: Mapping[str, Any], metadata: TableMetadata) -> str:
+def mode_of_table(option_values: Mapping[str, Any], metadata: TableMetadata) -> str:
     """Choose the write mode of a stream that names none: append, and upsert where the table property write.upsert.enabled is true, as in
     Flink. Raises InvalidInput where neither the table nor the options name the keys of an upsert."""
     if not UPSERT_ENABLED.of(metadata.properties):
         return "append"
-    keyed = any(k.lower().replace("-", "_") == "key_columns" and v is not None for k, v in given.items())
+    keyed = any(k.lower().replace("-", "_") == "key_columns" and v is not None for k, v in option_values.items())
     if not keyed and not metadata.schema().identifier_field_names():
         raise InvalidInput(
             f"The table property {UPSERT_ENABLED.name} is true, and the table has no identifier fields, which would be the keys.",
@@ -141,11 +141,11 @@ def mode_of_table(given: Mapping[str, Any], metadata: TableMetadata) -> str:
     return "upsert"
 
 
-def _parted(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _parted(option_values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Split options into the stream's own, by their Python names, and all others, as they are."""
     own: dict[str, Any] = {}
     rest: dict[str, Any] = {}
-    for key, value in given.items():
+    for key, value in option_values.items():
         name = key.lower().replace("-", "_")
         if instead := _FLINK.get(name):
             raise Unsupported(f"Option {key!r} of Flink is not an option here.", hint=f"Use {instead}.")
@@ -159,15 +159,15 @@ def _parted(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     return own, rest
 
 
-def _check_mode(options: SinkOptions, found: Mapping[str, Any]) -> None:
+def _check_mode(options: SinkOptions, own: Mapping[str, Any]) -> None:
     """Raise InvalidInput for options that the mode has no use for."""
     mode = options.mode
     if not options.keyed:
         for name in _KEYED:
-            if name in found:
+            if name in own:
                 dashed = name.replace("_", "-")
                 raise InvalidInput(f"Option {dashed!r} means nothing in write-mode={mode}.", hint="write-mode: upsert or cdc.")
-    if mode != "cdc" and "op_column" in found:
+    if mode != "cdc" and "op_column" in own:
         raise InvalidInput(f"Option 'op-column' means nothing in write-mode={mode}.", hint="write-mode=cdc reads the kinds of rows.")
     checked = write_options(options.write, options.verb)
     if not options.keyed:
@@ -238,26 +238,26 @@ def check_partitions(metadata: TableMetadata, spec_id: int, ids: Sequence[int]) 
 # Values ----------------------------------------------------------------------------------------------------------------------------------
 
 
-def _names(label: str, given: Any, single: bool = False) -> tuple[str, ...]:
-    parts = [p.strip() for p in given.split(",")] if isinstance(given, str) else list(given) if isinstance(given, Sequence) else [given]
+def _names(label: str, value: Any, single: bool = False) -> tuple[str, ...]:
+    parts = [p.strip() for p in value.split(",")] if isinstance(value, str) else list(value) if isinstance(value, Sequence) else [value]
     if not parts or not all(isinstance(p, str) and p for p in parts) or (single and len(parts) > 1):
         wanted = "the name of a column" if single else "a list of column names, or names with commas between them"
-        raise InvalidInput(f"{label} is {wanted}, not {given!r}.")
+        raise InvalidInput(f"{label} is {wanted}, not {value!r}.")
     return tuple(parts)
 
 
-def _choice(label: str, given: Any, known: Sequence[str]) -> str:
-    text = str(given).strip().lower()
-    if text not in known:
-        raise InvalidInput(f"{label} must be one of {', '.join(known)}, not {given!r}.")
+def _choice(label: str, value: Any, choices: Sequence[str]) -> str:
+    text = str(value).strip().lower()
+    if text not in choices:
+        raise InvalidInput(f"{label} must be one of {', '.join(choices)}, not {value!r}.")
     return text
 
 
-def _number(label: str, given: Any) -> int:
+def _number(label: str, value: Any) -> int:
     try:
-        number = int(str(given))
+        number = int(str(value))
     except ValueError:
         number = 0
     if number < 1:
-        raise InvalidInput(f"{label} must be a whole number above 0, not {given!r}.")
+        raise InvalidInput(f"{label} must be a whole number above 0, not {value!r}.")
     return number

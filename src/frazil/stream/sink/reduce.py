@@ -55,8 +55,8 @@ class Reduction:
         if self.op is None:
             return None
         kinds = rows.column(self.op).cast(pa.string())
-        known = pa.array(list(_REMOVES))
-        kind_numbers = pc.index_in(pc.utf8_lower(kinds), known)
+        kind_names = pa.array(list(_REMOVES))
+        kind_numbers = pc.index_in(pc.utf8_lower(kinds), kind_names)
         if kind_numbers.null_count:
             bad = next(k for k, i in zip(kinds.to_pylist(), kind_numbers.to_pylist(), strict=True) if i is None)
             raise InvalidInput(f"Column {self.op} holds {bad!r}, which is no kind of row.", hint=f"Known: {', '.join(_REMOVES)}.")
@@ -87,11 +87,11 @@ def _has(name: str, columns: Sequence[str], case_sensitive: bool) -> bool:
 
 
 def _named(name: str, columns: Sequence[str], case_sensitive: bool, option: str) -> str:
-    found = [c for c in columns if c == name] or [c for c in columns if not case_sensitive and c.lower() == name.lower()]
-    if len(found) != 1:
-        several = "several columns" if found else "no column"
+    matching = [c for c in columns if c == name] or [c for c in columns if not case_sensitive and c.lower() == name.lower()]
+    if len(matching) != 1:
+        several = "several columns" if matching else "no column"
         raise SchemaMismatch(f"{option}: the frame has {several} {name}; it has: {_listed(columns)}.", column=name)
-    return found[0]
+    return matching[0]
 
 
 def _listed(columns: Sequence[str]) -> str:

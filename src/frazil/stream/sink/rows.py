@@ -70,8 +70,8 @@ class ArrowRows:
 
     @cached_property
     def table(self) -> pa.Table:
-        found = as_arrow(self.frame, self.like, case_sensitive=self.case_sensitive)
-        table = found.read_all() if isinstance(found, pa.RecordBatchReader) else found
+        arrow = as_arrow(self.frame, self.like, case_sensitive=self.case_sensitive)
+        table = arrow.read_all() if isinstance(arrow, pa.RecordBatchReader) else arrow
         if (schema := signed(table.schema)) == table.schema:
             return table
         rows = conform(table, from_arrow_schema(schema))

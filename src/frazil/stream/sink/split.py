@@ -86,12 +86,12 @@ class ArrowSplit:
     @cached_property
     def groups(self) -> Sequence[NamedRows]:
         """Return the table names that the batch holds."""
-        found = []
+        groups = []
         for name in pc.unique(self.table.column(self.name_column)).to_pylist():
             part = self._rows_of_tables([name])
             filled = frozenset(i for i, column in enumerate(part.columns) if column.null_count < part.num_rows)
-            found.append(NamedRows(name, part.num_rows, filled))
-        return found
+            groups.append(NamedRows(name, part.num_rows, filled))
+        return groups
 
     def rows(self, names: Sequence[str], columns: Sequence[int], metadata: TableMetadata | None = None) -> BatchRows:
         """Return the rows with these table names, with these columns."""

@@ -62,8 +62,8 @@ class AddedFiles:
     def of_each(self, snapshots: Sequence[Snapshot], workers: int) -> list[Added]:
         """Return what each of several snapshots added. Manifest lists that have to be read are read in so many threads."""
         own_lists = [s for s in snapshots if self._in_newest(s) is None]
-        found = dict(zip((s.snapshot_id for s in own_lists), each(self.of, own_lists, workers), strict=True))
-        return [found.get(s.snapshot_id) or self.of(s) for s in snapshots]
+        added_by_snapshot = dict(zip((s.snapshot_id for s in own_lists), each(self.of, own_lists, workers), strict=True))
+        return [added_by_snapshot.get(s.snapshot_id) or self.of(s) for s in snapshots]
 
     def _in_newest(self, snapshot: Snapshot) -> list[ManifestFile] | None:
         """Find a snapshot's manifests in the newest list; None where the snapshot's own list must be read."""

@@ -147,15 +147,15 @@ def _read(snapshot: Snapshot, position: Position, budget: Budget, options: Strea
     if snapshot.operation != "append":  # rows that came and went are matched with each other: all of a snapshot or nothing
         return whole if _takes_changes(snapshot, budget) else position
     here = position if position.phase == "files" else Position(snapshot.snapshot_id, "files", 0, "", position.ordinal)
-    found = added.of(snapshot)
-    if found.files == 0:  # an append without files, such as those by which Flink's sink keeps an idle stream's position
+    of_snapshot = added.of(snapshot)
+    if of_snapshot.files == 0:  # an append without files, such as those by which Flink's sink keeps an idle stream's position
         return whole
-    if here.file == 0 and budget.take_all_if_they_fit(found.files, found.rows, found.bytes):
+    if here.file == 0 and budget.take_all_if_they_fit(of_snapshot.files, of_snapshot.rows, of_snapshot.bytes):
         return whole
-    taken = budget.take_what_fits(found.files - here.file, lambda: _sizes(found, here.file, added))
+    taken = budget.take_what_fits(of_snapshot.files - here.file, lambda: _sizes(of_snapshot, here.file, added))
     if taken == 0:
         return position
-    return whole if here.file + taken >= found.files else replace(here, file=here.file + taken)
+    return whole if here.file + taken >= of_snapshot.files else replace(here, file=here.file + taken)
 
 
 def _takes_changes(snapshot: Snapshot, budget: Budget) -> bool:
@@ -173,8 +173,8 @@ def _takes_changes(snapshot: Snapshot, budget: Budget) -> bool:
     return True
 
 
-def _sizes(found: Added, first: int, added: AddedFiles) -> Iterator[tuple[Numbers, Numbers]]:
-    numbers = number_files(added.metadata, found.snapshot, added.storage, added=True, files=range(first, found.files))
+def _sizes(of_snapshot: Added, first: int, added: AddedFiles) -> Iterator[tuple[Numbers, Numbers]]:
+    numbers = number_files(added.metadata, of_snapshot.snapshot, added.storage, added=True, files=range(first, of_snapshot.files))
     return sizes_of(numbers, added.storage)
 
 

@@ -50,9 +50,9 @@ class FileOrder:
         """Return the values by which the entries of a manifest are ordered. Raises CorruptData as `key` does."""
         if self.field_id is None or self.type is None:
             return np.asarray(pc.fill_null(column_of(entries, "sequence_number"), 0).to_numpy())
-        found = MapColumn(entries.column("lower_bounds")).at(self.field_id).cast(pa.binary())
+        lower_bounds = MapColumn(entries.column("lower_bounds")).at(self.field_id).cast(pa.binary())
         paths, rows = column_of(entries, "file_path"), column_of(entries, "record_count")
-        return np.array([self._watermark(b, rows[n], paths[n]) for n, b in enumerate(found.to_pylist())], np.float64)
+        return np.array([self._watermark(b, rows[n], paths[n]) for n, b in enumerate(lower_bounds.to_pylist())], np.float64)
 
     def key(self, task: FileScanTask) -> float:
         """Return the value by which a file is ordered. Raises CorruptData for a file without a lower bound of the watermark column."""
@@ -93,8 +93,8 @@ def order_of(options: StreamOptions, schema: Schema) -> FileOrder | None:
     if options.order == SEQUENCE:
         return FileOrder()
     name = options.watermark_column or ""
-    found = schema.find_field(name, options.case_sensitive)
-    match found.field_type:
+    column = schema.find_field(name, options.case_sensitive)
+    match column.field_type:
         case LongType():
             factor = options.watermark_factor
         case TimestampType() | TimestamptzType():
@@ -104,7 +104,7 @@ def order_of(options: StreamOptions, schema: Schema) -> FileOrder | None:
         case other:
             text = f"watermark-column {name!r} has type {other}; it must be a long or a timestamp."
             raise InvalidInput(text, hint="Name a column whose lower bounds are times.")
-    return FileOrder(found.field_id, found.field_type, name, factor)
+    return FileOrder(column.field_id, column.field_type, name, factor)
 
 
 def ordered_by(name: str, order: FileOrder | None) -> FileOrder | None:

@@ -76,15 +76,15 @@ class StreamHistory:
         """Walk to the next older snapshot; False at the end."""
         if self._ended:
             return False
-        found = self.metadata.snapshots.by_id(self.walked[-1].parent_snapshot_id) if self.walked else self.head
-        if found is None or found.snapshot_id in self.places:
+        snapshot = self.metadata.snapshots.by_id(self.walked[-1].parent_snapshot_id) if self.walked else self.head
+        if snapshot is None or snapshot.snapshot_id in self.places:
             self._ended = True
             return False
-        self.places[found.snapshot_id] = len(self.walked)
-        self.walked.append(found)
-        added = found.operation == "append"
-        self.files.append(self.files[-1] + (counted(found, "added-data-files") or 0) * added)
-        self.rows.append(self.rows[-1] + (counted(found, "added-records") or 0) * added)
+        self.places[snapshot.snapshot_id] = len(self.walked)
+        self.walked.append(snapshot)
+        added = snapshot.operation == "append"
+        self.files.append(self.files[-1] + (counted(snapshot, "added-data-files") or 0) * added)
+        self.rows.append(self.rows[-1] + (counted(snapshot, "added-records") or 0) * added)
         return True
 
 

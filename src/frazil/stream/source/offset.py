@@ -51,8 +51,8 @@ class Offset:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object that Spark stores."""
-        found = {"version": VERSION, "table_uuid": self.table_uuid, **self.position.to_dict()}
-        return found if self.began is None else {**found, "began": self.began.to_dict()}
+        values = {"version": VERSION, "table_uuid": self.table_uuid, **self.position.to_dict()}
+        return values if self.began is None else {**values, "began": self.began.to_dict()}
 
 
 def start_offset() -> dict[str, Any]:

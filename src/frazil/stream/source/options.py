@@ -136,48 +136,48 @@ def stream_options(
 
     Raises InvalidInput for options that are unknown, malformed or contradictory, Unsupported for those of batch reads.
     """
-    given = _given(options)
-    _refuse_unknown(given)
-    strategy = _strategy(given)
-    skips, with_changes = _non_append(given, changes)
-    order, column = _order(given, with_changes)
-    if branch is not None and given.get("branch", branch) != branch:
+    texts = _by_name(options)
+    _refuse_unknown(texts)
+    strategy = _strategy(texts)
+    skips, with_changes = _non_append(texts, changes)
+    order, column = _order(texts, with_changes)
+    if branch is not None and texts.get("branch", branch) != branch:
         raise InvalidInput(
-            f"The name of the table says branch {branch!r}, the option branch {given['branch']!r}.", hint="Give one of them."
+            f"The name of the table says branch {branch!r}, the option branch {texts['branch']!r}.", hint="Give one of them."
         )
-    names = given.get("selected-fields")
+    names = texts.get("selected-fields")
     return StreamOptions(
-        strategy, _number(given, "start-snapshot-id", low=None), given.get("start-tag"), _time(given, zone),
-        branch or given.get("branch", MAIN_BRANCH), duration_ms("monitor-interval", given.get("monitor-interval", "60s")),
-        _failures(given), _limits(given), skips, with_changes, _one_of(given, "on-expired"), _one_of(given, "on-rollback"), order, column,
-        _unit(given, column), ("*",) if names is None else _names(names), _filter(options, given),
-        _flag(given, "case-sensitive", case_sensitive), zone, {_SPLITS[k]: v for k, v in given.items() if k in _SPLITS},
-        _number(given, _WORKERS),
+        strategy, _number(texts, "start-snapshot-id", low=None), texts.get("start-tag"), _time(texts, zone),
+        branch or texts.get("branch", MAIN_BRANCH), duration_ms("monitor-interval", texts.get("monitor-interval", "60s")),
+        _failures(texts), _limits(texts), skips, with_changes, _one_of(texts, "on-expired"), _one_of(texts, "on-rollback"), order, column,
+        _unit(texts, column), ("*",) if names is None else _names(names), _filter(options, texts),
+        _flag(texts, "case-sensitive", case_sensitive), zone, {_SPLITS[k]: v for k, v in texts.items() if k in _SPLITS},
+        _number(texts, _WORKERS),
     )  # fmt: skip
 
 
-def _given(options: Mapping[str, Any]) -> dict[str, str]:
+def _by_name(options: Mapping[str, Any]) -> dict[str, str]:
     """Return options by their names in lower case with dashes. Raises InvalidInput for one that is given twice with different values."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for key, value in options.items():
         name = str(key).lower().replace("_", "-")
         if value is None:
             continue
         text = str(value).lower() if isinstance(value, bool) else _joined(value) if isinstance(value, list | tuple) else str(value)
-        if found.setdefault(name, text) != text:
-            raise InvalidInput(f"Read option {name!r} is given twice, as {found[name]!r} and as {text!r}.")
+        if texts.setdefault(name, text) != text:
+            raise InvalidInput(f"Read option {name!r} is given twice, as {texts[name]!r} and as {text!r}.")
     for name_a, name_b in (("lookback", "split-lookback"), ("file-open-cost", "split-file-open-cost")):
-        if name_a in found and name_b in found:
+        if name_a in texts and name_b in texts:
             raise InvalidInput(f"Read options {name_a!r} and {name_b!r} are two names of one thing.", hint="Give one of them.")
-    return found
+    return texts
 
 
 def _joined(names: list[Any] | tuple[Any, ...]) -> str:
     return ",".join(str(n) for n in names)
 
 
-def _refuse_unknown(given: Mapping[str, str]) -> None:
-    for key in given:
+def _refuse_unknown(texts: Mapping[str, str]) -> None:
+    for key in texts:
         if reason := _REFUSED.get(key):
             raise Unsupported(f"Read option {key!r} is not for streams: {reason}.")
         if key not in KNOWN:
@@ -185,47 +185,47 @@ def _refuse_unknown(given: Mapping[str, str]) -> None:
             suggestion = f" Did you mean {similar[0]!r}?" if similar else ""
             raise InvalidInput(f"Unknown option of a streaming read: {key!r}.{suggestion}", hint=f"Known: {', '.join(sorted(KNOWN))}.")
     for key in (*_HINTS, "streaming"):
-        _flag(given, key, True)
-    if given.get("streaming", "true").lower() == "false":
+        _flag(texts, key, True)
+    if texts.get("streaming", "true").lower() == "false":
         raise InvalidInput("Read option 'streaming' is false, but this is a streaming read.", hint="Use spark.read for a batch read.")
 
 
-def _strategy(given: Mapping[str, str]) -> StartingStrategy:
+def _strategy(texts: Mapping[str, str]) -> StartingStrategy:
     """Choose the strategy and refuse options that belong to another one."""
-    if "stream-from-timestamp" in given:
+    if "stream-from-timestamp" in texts:
         for key in ("starting-strategy", *_START):
-            if key in given:
+            if key in texts:
                 text = f"Read options 'stream-from-timestamp' and {key!r} both say where the stream starts."
                 raise InvalidInput(text, hint="Give one of them.")
         return StartingStrategy.JAVA_TIMESTAMP
-    named = given.get("starting-strategy")
+    named = texts.get("starting-strategy")
     if named is None:
-        if early := [k for k in _START if k in given]:
+        if early := [k for k in _START if k in texts]:
             kind = "TIMESTAMP" if early[0].endswith("timestamp") else "ID"
             text = f"Read option {early[0]!r} needs a starting-strategy that uses it."
             raise InvalidInput(text, hint=f"Set starting-strategy=INCREMENTAL_FROM_SNAPSHOT_{kind} as well.")
-        java = any(k in given for k in _JAVA) and not any(k in given for k in _FLINK)
+        java = any(k in texts for k in _JAVA) and not any(k in texts for k in _FLINK)
         return StartingStrategy.EARLIEST if java else StartingStrategy.LATEST
-    found = next((s for s in FLINK_STRATEGIES if s.value == named.strip().upper()), None)
-    if found is None:
+    strategy = next((s for s in FLINK_STRATEGIES if s.value == named.strip().upper()), None)
+    if strategy is None:
         raise InvalidInput(f"Unknown starting-strategy {named!r}.", hint=f"Known: {', '.join(FLINK_STRATEGIES)}.")
     wanted = {StartingStrategy.SNAPSHOT_ID: ("start-snapshot-id", "start-tag"), StartingStrategy.SNAPSHOT_TIMESTAMP: (_START[1],)}.get(
-        found, ()
+        strategy, ()
     )
     for key in _START:
-        if key in given and key not in wanted:
-            text = f"Read option {key!r} means nothing to starting-strategy={found.value}."
+        if key in texts and key not in wanted:
+            text = f"Read option {key!r} means nothing to starting-strategy={strategy.value}."
             raise InvalidInput(text, hint="Leave it out, or choose the strategy that uses it.")
-    if wanted and sum(k in given for k in wanted) != 1:
+    if wanted and sum(k in texts for k in wanted) != 1:
         each = " or ".join(wanted)
-        raise InvalidInput(f"starting-strategy={found.value} needs {each}{', and not both' if len(wanted) > 1 else ''}.")
-    return found
+        raise InvalidInput(f"starting-strategy={strategy.value} needs {each}{', and not both' if len(wanted) > 1 else ''}.")
+    return strategy
 
 
-def _non_append(given: Mapping[str, str], changes: bool) -> tuple[tuple[str, ...], bool]:
+def _non_append(texts: Mapping[str, str], changes: bool) -> tuple[tuple[str, ...], bool]:
     """Return the operations to pass over, and whether rows are returned with their change type."""
-    policy = given.get("on-non-append")
-    java = [k for k in _JAVA_SKIPS if k in given]
+    policy = texts.get("on-non-append")
+    java = [k for k in _JAVA_SKIPS if k in texts]
     if policy is not None and java:
         text = f"Read options 'on-non-append' and {java[0]!r} both say what becomes of snapshots that are not appends."
         raise InvalidInput(text, hint=f"Give one of them; {java[0]}=true is on-non-append=skip-{_JAVA_SKIPS[java[0]]}.")
@@ -236,11 +236,11 @@ def _non_append(given: Mapping[str, str], changes: bool) -> tuple[tuple[str, ...
         raise InvalidInput(text, hint="Leave it out, or load the table itself.")
     if policy is not None:
         return _SKIPS[policy.lower()], changes or policy.lower() == CHANGES
-    return tuple(_JAVA_SKIPS[k] for k in java if _flag(given, k, False)), changes
+    return tuple(_JAVA_SKIPS[k] for k in java if _flag(texts, k, False)), changes
 
 
-def _order(given: Mapping[str, str], changes: bool) -> tuple[str | None, str | None]:
-    order, column = given.get("order-by"), given.get("watermark-column")
+def _order(texts: Mapping[str, str], changes: bool) -> tuple[str | None, str | None]:
+    order, column = texts.get("order-by"), texts.get("watermark-column")
     if order is not None and order.lower() not in (SEQUENCE, WATERMARK):
         raise InvalidInput(f"Read option 'order-by' is {SEQUENCE} or {WATERMARK}, not {order!r}.")
     if order is not None and order.lower() == WATERMARK and column is None:
@@ -254,8 +254,8 @@ def _order(given: Mapping[str, str], changes: bool) -> tuple[str | None, str | N
     return (WATERMARK if column is not None else order.lower() if order is not None else None), column
 
 
-def _unit(given: Mapping[str, str], column: str | None) -> str:
-    unit = given.get("watermark-column-time-unit")
+def _unit(texts: Mapping[str, str], column: str | None) -> str:
+    unit = texts.get("watermark-column-time-unit")
     if unit is not None and column is None:
         raise InvalidInput("Read option 'watermark-column-time-unit' needs watermark-column.")
     if unit is not None and unit.lower() not in _UNITS:
@@ -263,30 +263,30 @@ def _unit(given: Mapping[str, str], column: str | None) -> str:
     return (unit or "microseconds").lower()
 
 
-def _limits(given: Mapping[str, str]) -> Limits:
-    files, rows = (_number(given, k) for k in _JAVA_LIMITS)
-    return Limits(files, rows, _number(given, _BYTES), _number(given, "max-planning-snapshot-count"))
+def _limits(texts: Mapping[str, str]) -> Limits:
+    files, rows = (_number(texts, k) for k in _JAVA_LIMITS)
+    return Limits(files, rows, _number(texts, _BYTES), _number(texts, "max-planning-snapshot-count"))
 
 
-def _failures(given: Mapping[str, str]) -> int:
-    found = _number(given, "max-allowed-planning-failures", low=-1)
-    return 3 if found is None else found
+def _failures(texts: Mapping[str, str]) -> int:
+    number = _number(texts, "max-allowed-planning-failures", low=-1)
+    return 3 if number is None else number
 
 
-def _time(given: Mapping[str, str], zone: str) -> int | None:
-    key = next((k for k in ("start-snapshot-timestamp", "stream-from-timestamp") if k in given), None)
-    return None if key is None else to_milliseconds(given[key], zone)
+def _time(texts: Mapping[str, str], zone: str) -> int | None:
+    key = next((k for k in ("start-snapshot-timestamp", "stream-from-timestamp") if k in texts), None)
+    return None if key is None else to_milliseconds(texts[key], zone)
 
 
-def _one_of(given: Mapping[str, str], key: str) -> str:
-    text = given.get(key, "fail").lower()
+def _one_of(texts: Mapping[str, str], key: str) -> str:
+    text = texts.get(key, "fail").lower()
     if text not in _POLICIES:
-        raise InvalidInput(f"Read option {key!r} is {', '.join(_POLICIES)}, not {given[key]!r}.")
+        raise InvalidInput(f"Read option {key!r} is {', '.join(_POLICIES)}, not {texts[key]!r}.")
     return text
 
 
-def _number(given: Mapping[str, str], key: str, low: int | None = 1) -> int | None:
-    if (text := given.get(key)) is None:
+def _number(texts: Mapping[str, str], key: str, low: int | None = 1) -> int | None:
+    if (text := texts.get(key)) is None:
         return None
     digits = text.strip()
     if not digits.lstrip("+-").isdigit() or (low is not None and int(digits) < low):
@@ -294,10 +294,10 @@ def _number(given: Mapping[str, str], key: str, low: int | None = 1) -> int | No
     return int(digits)
 
 
-def _flag(given: Mapping[str, str], key: str, otherwise: bool) -> bool:
-    text = given.get(key, str(otherwise)).strip().lower()
+def _flag(texts: Mapping[str, str], key: str, otherwise: bool) -> bool:
+    text = texts.get(key, str(otherwise)).strip().lower()
     if text not in ("true", "false"):
-        raise InvalidInput(f"Read option {key!r} is true or false, not {given[key]!r}.")
+        raise InvalidInput(f"Read option {key!r} is true or false, not {texts[key]!r}.")
     return text == "true"
 
 
@@ -308,8 +308,8 @@ def _names(text: str) -> tuple[str, ...]:
     return names
 
 
-def _filter(options: Mapping[str, Any], given: Mapping[str, str]) -> str | Predicate | None:
+def _filter(options: Mapping[str, Any], texts: Mapping[str, str]) -> str | Predicate | None:
     """Return the filter as it was given: text, or an expression of Python. Raises InvalidInput for a Spark Column."""
     values = (v for k, v in options.items() if str(k).lower().replace("_", "-") == "row-filter")
-    found = next((v for v in values if v is not None), None)
-    return given.get("row-filter") if found is None or isinstance(found, str) else predicate_of(found)
+    condition = next((v for v in values if v is not None), None)
+    return texts.get("row-filter") if condition is None or isinstance(condition, str) else predicate_of(condition)

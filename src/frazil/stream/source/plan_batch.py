@@ -90,9 +90,9 @@ class TableState:
     def scan_options(self) -> ScanOptions:
         """Return the options of planning. Unless `file-open-cost` is given, small files weigh little, so that a batch of many small files
         is read in as few tasks as there are slots: in a stream they are the rule, and a Python task costs more than to open a file."""
-        found = ScanOptions.of(self.options.split, self.metadata.properties)
+        options = ScanOptions.of(self.options.split, self.metadata.properties)
         is_given = "file-open-cost" in self.options.split or SPLIT_OPEN_FILE_COST.text(self.metadata.properties) is not None
-        return found if is_given else replace(found, split=in_few_groups(found.split))
+        return options if is_given else replace(options, split=in_few_groups(options.split))
 
     def projection(self) -> Schema:
         """Return the columns of the rows that the stream returns."""
@@ -136,14 +136,14 @@ def segments(walk: Sequence[Snapshot], begin: Position, end: Position, options: 
 
 def plan_rows(state: TableState, parts: Sequence[Segment], added: AddedFiles, pages: ScanPages | None) -> BatchPlan:
     """Plan the rows of these segments."""
-    found: list[RowTasks] = []
+    row_tasks: list[RowTasks] = []
     for segment in parts:
         if segment.scan:
             assert pages is not None and segment.files is not None
             planned, page = pages.plan(
                 segment.files, state.row_filter, state.options.case_sensitive, state.options.zone, state.scan_options
             )
-            found.append(_row_tasks(state, planned, page))
+            row_tasks.append(_row_tasks(state, planned, page))
     appended = [s for s in parts if not s.scan]
     whole = [s for s in appended if s.files is None]
     tasks: list[FileScanTask] = []
@@ -157,8 +157,8 @@ def plan_rows(state: TableState, parts: Sequence[Segment], added: AddedFiles, pa
     if last is not None:
         places = {s.snapshot.snapshot_id: n for n, s in enumerate(appended)}
         tasks.sort(key=lambda t: places[t.facts.snapshot_id or 0])
-        found.append(_row_tasks(state, last, tasks if state.order is None else state.order.arranged(tasks)))
-    return BatchPlan(tuple(found), options=state.scan_options, ordered=state.order is not None)
+        row_tasks.append(_row_tasks(state, last, tasks if state.order is None else state.order.arranged(tasks)))
+    return BatchPlan(tuple(row_tasks), options=state.scan_options, ordered=state.order is not None)
 
 
 def _row_tasks(state: TableState, planned: Plan, tasks: Sequence[FileScanTask]) -> RowTasks:
@@ -171,7 +171,7 @@ def _statistics(state: TableState) -> ScanOptions:
 
 def _plan_whole(state: TableState, snapshots: Sequence[Snapshot], added: AddedFiles) -> Plan:
     """Plan all files that several snapshots added, reading each manifest once."""
-    manifests = {m.manifest_path: m for found in added.of_each(snapshots, state.scan_options.workers) for m in found.manifests}
+    manifests = {m.manifest_path: m for of_snapshot in added.of_each(snapshots, state.scan_options.workers) for m in of_snapshot.manifests}
     return plan_added_by(
         state.metadata, state.storage, snapshots, list(manifests.values()), end=snapshots[-1], row_filter=state.row_filter,
         schema=state.schema, case_sensitive=state.options.case_sensitive, zone=state.options.zone, options=_statistics(state),
@@ -196,22 +196,22 @@ def plan_with_changelog(state: TableState, parts: Sequence[Segment], pages: Scan
         state.metadata, state.storage, [s.snapshot for s in others], row_filter=before, case_sensitive=sensitive, zone=zone, options=options
     )  # fmt: skip
     tasks_of = {s.snapshot_id: s.tasks for s in changed.snapshots}
-    equality_ids, found = set(changed.equality_ids), []
+    equality_ids, snapshot_changelogs = set(changed.equality_ids), []
     for segment in parts:
         ordinal, snapshot = segment.ordinal, segment.snapshot
         if segment.scan:
             assert pages is not None and segment.files is not None
             planned, tasks = pages.plan(segment.files, before, sensitive, zone, options)
             equality_ids |= set(planned.equality_ids)
-            made = [ChangelogTask(True, ordinal, snapshot.snapshot_id, t) for t in tasks]
+            changelog_tasks = [ChangelogTask(True, ordinal, snapshot.snapshot_id, t) for t in tasks]
         elif snapshot.operation == "append":
             planned = plan_added(
                 state.metadata, state.storage, snapshot, files=segment.files, row_filter=before, schema=state.schema,
                 case_sensitive=sensitive, zone=zone, options=options,
             )  # fmt: skip
-            made = [ChangelogTask(True, ordinal, snapshot.snapshot_id, t) for t in planned.tasks()]
+            changelog_tasks = [ChangelogTask(True, ordinal, snapshot.snapshot_id, t) for t in planned.tasks()]
         else:
-            made = [replace(t, ordinal=ordinal) for t in tasks_of.get(snapshot.snapshot_id, ())]
-        found.append(SnapshotChangelog(ordinal, snapshot.snapshot_id, tuple(made)))
-    plan = ChangelogPlan(state.metadata, tuple(found), state.schema, bound, tuple(sorted(equality_ids)), options)
+            changelog_tasks = [replace(t, ordinal=ordinal) for t in tasks_of.get(snapshot.snapshot_id, ())]
+        snapshot_changelogs.append(SnapshotChangelog(ordinal, snapshot.snapshot_id, tuple(changelog_tasks)))
+    plan = ChangelogPlan(state.metadata, tuple(snapshot_changelogs), state.schema, bound, tuple(sorted(equality_ids)), options)
     return BatchPlan(changes=plan, changelog_read=reading.read_of(plan), options=options)

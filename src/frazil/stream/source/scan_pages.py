@@ -85,10 +85,10 @@ class ScanPages:
             return own, rows, size, order.keys(table)
 
         wanted = numbers.wanted()
-        found = list(each(facts, wanted, threads_for(wanted, self.storage, default_workers())))
-        if not found:
+        file_facts = list(each(facts, wanted, threads_for(wanted, self.storage, default_workers())))
+        if not file_facts:
             return _Arranged(*(np.zeros(0, np.int64) for _ in range(3)))
-        own, rows, size, keys = (np.concatenate(columns) for columns in zip(*found, strict=True))
+        own, rows, size, keys = (np.concatenate(columns) for columns in zip(*file_facts, strict=True))
         ranks = np.argsort(keys, kind="stable")  # files with equal keys in the order of their numbers
         return _Arranged(own[ranks], rows[ranks], size[ranks])
 

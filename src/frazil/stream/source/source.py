@@ -91,13 +91,13 @@ class StreamSource:
         `limits`: of this batch; None: those of the options. `start` None (PySpark 4.1): continue after the
         offset that was returned last. On the first call that is unknown: the batch ends at the head, and limits are ignored.
         """
-        known = start if start is not None else self._last
-        if self._frozen or known is None:
-            found = self._retried(lambda: self._next(known, limits))
+        previous = start if start is not None else self._last
+        if self._frozen or previous is None:
+            offset = self._retried(lambda: self._next(previous, limits))
         else:
-            found = self._next_or_same(known, limits)
-        self._last = found
-        return found
+            offset = self._next_or_same(previous, limits)
+        self._last = offset
+        return offset
 
     def plan(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> BatchPlan:
         """Plan the batch between two offsets; the plan of the last pair is kept."""
@@ -168,21 +168,21 @@ class StreamSource:
             return dict(start)
         try:
             with planning_threads(self._options.workers):
-                found = self._next(start, limits)
+                offset = self._next(start, limits)
         except _FINAL:
             raise
         except Exception as error:
             self._failed(error)
             return dict(start)
         self._failures = 0
-        return found
+        return offset
 
     def _retried(self, work: Callable[[], T]) -> T:
         """Plan, and plan again after failures, for calls in which an engine needs an answer at once (the end of availableNow)."""
         while True:
             try:
                 with planning_threads(self._options.workers):
-                    found = work()
+                    result = work()
             except _FINAL:
                 raise
             except Exception as error:
@@ -190,7 +190,7 @@ class StreamSource:
                 self._clock.wait(min(0.5 * 2 ** min(self._failures, 8), _LONGEST_PAUSE))
             else:
                 self._failures = 0
-                return found
+                return result
 
     def _failed(self, error: Exception) -> None:
         """Count a failure. Raises the error when there were too many without a success between them."""
@@ -226,10 +226,10 @@ class StreamSource:
         if lost is None:
             return offset.position
         policy = self._policy(view, offset, lost)
-        found = earliest(view.history) if policy == "earliest" else latest(view.history)
+        position = earliest(view.history) if policy == "earliest" else latest(view.history)
         _log.warning("Position %s of the stream over %s is %s: it goes on from the %s snapshot.", offset.position, view.metadata.location,
                      lost.value, policy)  # fmt: skip
-        return replace(found, ordinal=offset.position.ordinal)
+        return replace(position, ordinal=offset.position.ordinal)
 
     def _lost(self, view: _View, history: StreamHistory, offset: Offset) -> Lost | None:
         now = str(view.metadata.table_uuid)
@@ -321,19 +321,19 @@ class StreamSource:
         return replace(earliest(StreamHistory(view.metadata, self._end_of(view, last))), ordinal=offset.position.ordinal)
 
     def _segments(self, view: _View, history: StreamHistory, begin: Position, end: Position) -> list[Segment]:
-        found = []
+        scan_segments = []
         if begin.phase == "scan":
             scanned = end.phase == "scan" and end.snapshot_id == begin.snapshot_id
             pages = self._pages_of(view, begin)
             files = range(begin.file, end.file if scanned else pages.total)
-            found = [Segment(pages.snapshot, True, files, begin.order, begin.ordinal)] if len(files) else []
+            scan_segments = [Segment(pages.snapshot, True, files, begin.order, begin.ordinal)] if len(files) else []
             if scanned:
-                return found
+                return scan_segments
             begin = Position(begin.snapshot_id, ordinal=begin.ordinal + self._options.changes)
         pending, place = history.after(begin), history.place_of(end.snapshot_id)
         assert isinstance(pending, int) and place is not None
         walk = history.walked[place:pending][::-1]
-        return [*found, *segments(walk, begin, end, self._options, view.metadata.location)]
+        return [*scan_segments, *segments(walk, begin, end, self._options, view.metadata.location)]
 
 
 def _share(rows: int | None, files: int, all_files: int | None) -> int:

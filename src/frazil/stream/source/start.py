@@ -74,39 +74,39 @@ def _from_id(history: StreamHistory, options: StreamOptions) -> Position:
 def _from_time(history: StreamHistory, options: StreamOptions) -> Position:
     metadata, moment = history.metadata, options.start_timestamp_ms
     assert moment is not None
-    found = _oldest_since(history, moment)
-    if found is None:
+    snapshot = _oldest_since(history, moment)
+    if snapshot is None:
         raise NoSuchSnapshotError(
             f"Cannot find a snapshot after: {moment} (branch {options.branch} of table {metadata.location}).",
             hint="starting-strategy=INCREMENTAL_FROM_LATEST_SNAPSHOT_EXCLUSIVE reads what comes from now on.", table=metadata.location,
         )  # fmt: skip
-    if _is_oldest_of_a_cut_history(history, found, moment):
+    if _is_oldest_of_a_cut_history(history, snapshot, moment):
         raise NoSuchSnapshotError(
-            f"Cannot find a snapshot older than {moment}: the history of table {metadata.location} before snapshot {found.snapshot_id} "
-            f"({found.timestamp_ms}) has expired.",
+            f"Cannot find a snapshot older than {moment}: the history of table {metadata.location} before snapshot {snapshot.snapshot_id} "
+            f"({snapshot.timestamp_ms}) has expired.",
             hint="Use a later start-snapshot-timestamp, or starting-strategy=INCREMENTAL_FROM_EARLIEST_SNAPSHOT.", table=metadata.location,
         )  # fmt: skip
-    return _before(found)
+    return _before(snapshot)
 
 
 def _from_java_time(history: StreamHistory, options: StreamOptions) -> Position | None:
     assert options.start_timestamp_ms is not None
-    found = _oldest_since(history, options.start_timestamp_ms)
-    return None if found is None else _before(found)
+    snapshot = _oldest_since(history, options.start_timestamp_ms)
+    return None if snapshot is None else _before(snapshot)
 
 
 def _oldest_since(history: StreamHistory, moment: int) -> Snapshot | None:
     """Return the oldest of the ancestors that were all committed at this time or later, as Java looks for it from the head."""
-    found: Snapshot | None = None
+    oldest: Snapshot | None = None
     for snapshot in history.metadata.ancestors(history.head):
         if snapshot.timestamp_ms < moment:
-            return found
-        found = snapshot
+            return oldest
+        oldest = snapshot
         if snapshot.timestamp_ms == moment:
-            return found
-    return found
+            return oldest
+    return oldest
 
 
-def _is_oldest_of_a_cut_history(history: StreamHistory, found: Snapshot, moment: int) -> bool:
-    parent = found.parent_snapshot_id
-    return parent is not None and history.metadata.snapshots.by_id(parent) is None and found.timestamp_ms != moment
+def _is_oldest_of_a_cut_history(history: StreamHistory, snapshot: Snapshot, moment: int) -> bool:
+    parent = snapshot.parent_snapshot_id
+    return parent is not None and history.metadata.snapshots.by_id(parent) is None and snapshot.timestamp_ms != moment

@@ -103,9 +103,9 @@ def read_state(folder: Folder) -> FolderState:
     """Read the state; empty for a folder that no stream wrote to. Raises CorruptData."""
     where = folder.place("state.json")
     try:
-        found = json.loads(STORAGE.read(where))
-        batches = {str(k): int(v) for k, v in found["batches"].items()}
-        return FolderState(batches, decode(found["partitions"], where))
+        state = json.loads(STORAGE.read(where))
+        batches = {str(k): int(v) for k, v in state["batches"].items()}
+        return FolderState(batches, decode(state["partitions"], where))
     except NoSuchFileError:
         return FolderState()
     except (ValueError, KeyError, TypeError, AttributeError) as e:
@@ -122,8 +122,8 @@ def done_mark(folder: Folder, partition: Partition) -> Done | None:
     """Read the mark that a partition is done; None if it never was."""
     where = os.path.join(folder.partition_path(partition), MARK)
     try:
-        found = json.loads(STORAGE.read(where))
-        return next(iter(decode_done([found["done"]]).values()))
+        mark = json.loads(STORAGE.read(where))
+        return next(iter(decode_done([mark["done"]]).values()))
     except NoSuchFileError:
         return None
     except (ValueError, KeyError, TypeError, StopIteration) as e:

@@ -77,7 +77,7 @@ def _merge(folder: Folder, directory: str, target: int) -> None:
 def _groups(directory: str, target: int) -> list[list[str]]:
     """Group the small files, each group about the target size; a file alone stays. Raises Unsupported for folders that are no partition of
     Parquet files."""
-    found: list[list[str]] = [[]]
+    groups: list[list[str]] = [[]]
     size = 0
     for name in sorted(os.listdir(directory)):
         path = os.path.join(directory, name)
@@ -85,12 +85,12 @@ def _groups(directory: str, target: int) -> list[list[str]]:
             raise Unsupported(f"{directory} holds the folder {name}: the policy merge takes partitions of files only.", file=path)
         if name.startswith(("_", ".")) or (bytes_ := os.path.getsize(path)) >= SMALL * target:
             continue
-        if found[-1] and size + bytes_ > target:
-            found.append([])
+        if groups[-1] and size + bytes_ > target:
+            groups.append([])
             size = 0
-        found[-1].append(name)
+        groups[-1].append(name)
         size += bytes_
-    return [group for group in found if len(group) > 1]
+    return [group for group in groups if len(group) > 1]
 
 
 def _write_merged(directory: str, names: Sequence[str], output: str) -> None:

@@ -126,12 +126,12 @@ def _staged_files(staging: str) -> list[str]:
             f"Spark has written the rows of a batch, but {staging} lacks Spark's mark of a finished job.", file=staging,
             hint="write_stream_files needs a folder that the driver and all executors see as one local file system.",
         )  # fmt: skip
-    found = []
+    staged_files = []
     for root, directories, names in os.walk(staging):
         directories[:] = sorted(d for d in directories if "=" in d or not d.startswith(("_", ".")))
         relative = os.path.relpath(root, staging)
-        found += [n if relative == "." else f"{relative}/{n}" for n in sorted(names) if not n.startswith(("_", "."))]
-    return found
+        staged_files += [n if relative == "." else f"{relative}/{n}" for n in sorted(names) if not n.startswith(("_", "."))]
+    return staged_files
 
 
 def _intent(folder: Folder, batch: StagedBatch, files: Sequence[str], now_ms: int) -> dict[str, Any]:

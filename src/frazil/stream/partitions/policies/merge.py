@@ -90,37 +90,37 @@ def _check(changed: Changed, step: Step) -> None:
 def small_groups(tasks: Iterable[FileScanTask], target: int) -> list[tuple[FileScanTask, ...]]:
     """Group the files that are worth rewriting, each group about the target size: small ones if there are two or more, and those to which
     deletes apply."""
-    found: list[tuple[FileScanTask, ...]] = []
+    groups: list[tuple[FileScanTask, ...]] = []
     held: list[FileScanTask] = []
     size = 0
     for task in sorted(tasks, key=lambda t: (t.facts.data_sequence_number or 0, t.file.file_path)):
         if task.file.file_size_in_bytes >= SMALL * target and not task.delete_files:
             continue
         if held and size + task.file.file_size_in_bytes > target:
-            found.append(tuple(held))
+            groups.append(tuple(held))
             held, size = [], 0
         held.append(task)
         size += task.file.file_size_in_bytes
     if held:
-        found.append(tuple(held))
-    return [group for group in found if len(group) > 1 or group[0].delete_files]
+        groups.append(tuple(held))
+    return [group for group in groups if len(group) > 1 or group[0].delete_files]
 
 
 def partition_filter(metadata: TableMetadata, partition: Partition) -> Predicate:
     """Make a filter that all rows of a partition match, so that planning skips the files of others; fields of other transforms and types
     do not narrow it."""
-    spec, found = metadata.spec_by_id(partition.spec_id), AlwaysTrue()
+    spec, predicate = metadata.spec_by_id(partition.spec_id), AlwaysTrue()
     for f, text in zip(spec.fields, partition.values, strict=True):
         source = metadata.schema().by_id.get(f.source_id)
         name = metadata.schema().find_column_name(f.source_id)
         condition = None if source is None or name is None else _condition(name, source, str(f.transform), text)
         if condition is not None:
-            found = And(found, condition)  # type: ignore[assignment]
-    return found
+            predicate = And(predicate, condition)  # type: ignore[assignment]
+    return predicate
 
 
 def _condition(name: str, source: NestedField, transform: str, text: str | None) -> Predicate | None:
-    column = Reference(*name.split("."))
+    column = Reference(name)
     if text is None:
         return IsNull(column) if transform in ("identity", *_TIMES) else None
     if transform == "identity":
