@@ -109,15 +109,15 @@ class ReadContext:
     @cached_property
     def filter_paths(self) -> dict[int, tuple[str, ...]]:
         """Map the field ids of the filter to their paths of names in a batch of `mask_fields`."""
-        found = references(self.filter) if self.filter is not None else {}
+        field_ids = references(self.filter) if self.filter is not None else {}
         names = {i: f.name for i, f in self.table_schema.by_id.items()}
-        return {i: (*(names[p] for p in self.table_schema.parents[i]), names[i]) for i in found}
+        return {i: (*(names[p] for p in self.table_schema.parents[i]), names[i]) for i in field_ids}
 
     def with_projection(self, projection: Schema) -> ReadContext:
         """Return the context of another read of the same files; both share the decoded deletes."""
-        made = replace(self, projection=projection)
-        made.__dict__["delete_cache"] = self.delete_cache
-        return made
+        context = replace(self, projection=projection)
+        context.__dict__["delete_cache"] = self.delete_cache
+        return context
 
 
 def identity_values(spec: PartitionSpec, partition: tuple[Any, ...]) -> dict[int, Any]:

@@ -58,8 +58,8 @@ def _transformed(batch: pa.RecordBatch, schema: Schema, source_id: int, transfor
     source = schema.by_id.get(source_id)
     if source is None:
         raise ValidationError(f"Cannot find source column for partition field: {transform}({source_id})")
-    found = apply_arrow(transform, source.field_type, column_of(batch, schema, source_id))
-    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+    transformed = apply_arrow(transform, source.field_type, column_of(batch, schema, source_id))
+    return transformed.combine_chunks() if isinstance(transformed, pa.ChunkedArray) else transformed
 
 
 def column_of(batch: pa.RecordBatch, schema: Schema, field_id: int) -> pa.Array:
