@@ -165,7 +165,7 @@ def _snappy(data: bytes, limit: int) -> bytes:
     size, _ = _unsigned(data, 0)
     if size > limit or size > 64 * len(data) + 64:  # a copy element of 3 bytes yields at most 64 bytes
         raise CorruptData("A snappy block claims an impossible size.")
-    decompressed = _arrow_codec("snappy").decompress(data[:-4], size, asbytes=True)
+    decompressed = _pyarrow().Codec("snappy").decompress(data[:-4], size, asbytes=True)
     if zlib.crc32(decompressed) != int.from_bytes(data[-4:], "big"):
         raise CorruptData("A snappy block fails its checksum.")
     return bytes(decompressed)
@@ -203,10 +203,6 @@ def _pyarrow() -> Any:
     except ImportError as e:  # pragma: no cover - pyarrow is a base dependency
         raise NotInstalledError("Avro with snappy or zstandard needs pyarrow: pip install pyarrow") from e
     return pyarrow
-
-
-def _arrow_codec(name: str) -> Any:
-    return _pyarrow().Codec(name)
 
 
 _CODECS: dict[str, Callable[[bytes, int], bytes | bytearray]] = {

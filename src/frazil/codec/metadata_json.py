@@ -290,7 +290,7 @@ def _pieces(metadata: TableMetadata) -> Iterator[bytes]:
 def _parts(metadata: TableMetadata) -> Iterator[tuple[bytes, ...]]:
     for key, value in _before_snapshots(metadata):
         yield _part(key, value)
-    yield _list_part("snapshots", metadata.snapshots.texts(_snapshot_text))
+    yield _list_part("snapshots", metadata.snapshots.texts(lambda s: _indented(nouns.snapshot_to_json(s), 2)))
     yield _part("statistics", metadata.statistics)
     yield _part("partition-statistics", metadata.partition_statistics)
     log = [(e.timestamp_ms, e.snapshot_id, _more(e.extra) if e.extra else b"") for e in metadata.snapshot_log]
@@ -317,10 +317,6 @@ def _part(key: str, value: Any) -> tuple[bytes, ...]:
 def _list_part(key: str, items: list[Any]) -> tuple[bytes, ...]:
     inside = (b"\n    ", b",\n    ".join(items), b"\n  ") if items else ()
     return msgspec.json.encode(key), b": [", *inside, b"]"
-
-
-def _snapshot_text(snapshot: Snapshot) -> bytes:
-    return _indented(nouns.snapshot_to_json(snapshot), 2)
 
 
 def _before_snapshots(metadata: TableMetadata) -> Iterator[tuple[str, Any]]:

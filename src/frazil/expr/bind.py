@@ -155,10 +155,10 @@ class _Binder:
                 return NULL
             case BoundLiteral(value=bool() as value):
                 return Constant(value)
-            case BoundReference(type=BooleanType()) | BoundCast(type=BooleanType()):
+            case BoundCall(function="startswith", arguments=(tested, BoundLiteral(value=str() | bytes() as prefix))) if prefix:
+                return PrefixTest(tested, prefix)  # which pruning can evaluate
+            case BoundReference(type=BooleanType()) | BoundCast(type=BooleanType()) | BoundCall(type=BooleanType()):
                 return Comparison("eq", term, BoundLiteral(True, BooleanType()))
-            case BoundCall(type=BooleanType()):
-                return _known_test(term) or Comparison("eq", term, BoundLiteral(True, BooleanType()))
         if isinstance(term.type, BooleanType):
             return term
         raise InvalidInput(f"{_shown(term)} is of type {term.type}, not boolean, and cannot be a filter.")
@@ -327,14 +327,6 @@ def _null_test(term: Bound) -> Bound:
     if isinstance(term, BoundLiteral):
         return Constant(term.value is None)
     return FALSE if isinstance(term, Constant) and term.value is not None else as_constant(NullTest(term))
-
-
-def _known_test(call: BoundCall) -> Bound | None:
-    """Convert a call to the test that pruning can evaluate, if there is one."""
-    match call:
-        case BoundCall(function="startswith", arguments=(term, BoundLiteral(value=str() | bytes() as prefix))) if prefix:
-            return PrefixTest(term, prefix)
-    return None
 
 
 def _literal_type(term: Bound, beside: Sequence[Bound]) -> IcebergType:

@@ -50,16 +50,12 @@ def compare(op: str, a: Range, b: Range) -> Truths:
 def _equal(op: str, a: Range, b: Range) -> Truths:
     touching = _all(_at_most(a.lower, b.upper), _at_most(b.lower, a.upper))
     true = _any((a.values, b.values, touching), (a.nans, b.nans))
-    false = _any((a.values, b.values, _not(_one_value(a, b))), (a.values, b.nans), (a.nans, b.values))
+    one_value = _all(_same(a.lower, a.upper), _same(b.lower, b.upper), _same(a.lower, b.lower))  # both sides are this value alone
+    false = _any((a.values, b.values, _not(one_value)), (a.values, b.nans), (a.nans, b.values))
     if op == "eq":
         return true, false, _any((a.nulls,), (b.nulls,))
     some_a, some_b = _any((a.values,), (a.nans,)), _any((b.values,), (b.nans,))
     return _any((true,), (a.nulls, b.nulls)), _any((false,), (a.nulls, some_b), (some_a, b.nulls)), False
-
-
-def _one_value(a: Range, b: Range) -> Flag:
-    """Tell whether both sides are known to be one and the same value."""
-    return _all(_same(a.lower, a.upper), _same(b.lower, b.upper), _same(a.lower, b.lower))
 
 
 def member(a: Range, values: tuple[Any, ...], has_null: bool, type_: IcebergType, direct: bool) -> Truths:
