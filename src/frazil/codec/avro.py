@@ -53,11 +53,11 @@ class Container:
     @cached_property
     def spans(self) -> tuple[tuple[int, int, int], ...]:
         """Return (number of entries, where it begins, where its marker ends) of every block. Raises CorruptData when one is torn."""
-        found, begin = [], self.start + 16
+        blocks, begin = [], self.start + 16
         for count, _, stop in _bodies(self.data, self.start):
-            found.append((count, begin, stop + 16))
+            blocks.append((count, begin, stop + 16))
             begin = stop + 16
-        return tuple(found)
+        return tuple(blocks)
 
     def part(self, numbers: Iterable[int]) -> Container:
         """Return a container of some of the blocks, by their numbers."""
@@ -144,10 +144,10 @@ def _bodies(data: bytes, offset: int) -> Iterator[tuple[int, int, int]]:
 
 
 def _codec(name: str) -> Callable[[bytes, int], bytes | bytearray]:
-    found = _CODECS.get(name)
-    if found is None:
+    decompress = _CODECS.get(name)
+    if decompress is None:
         raise Unsupported(f"Cannot read Avro compression codec {name[:40]!r}.", hint=f"Known: {', '.join(sorted(_CODECS))}.")
-    return found
+    return decompress
 
 
 def _deflated(data: bytes, limit: int) -> bytes | bytearray:
@@ -165,20 +165,20 @@ def _snappy(data: bytes, limit: int) -> bytes:
     size, _ = _unsigned(data, 0)
     if size > limit or size > 64 * len(data) + 64:  # a copy element of 3 bytes yields at most 64 bytes
         raise CorruptData("A snappy block claims an impossible size.")
-    found = _arrow_codec("snappy").decompress(data[:-4], size, asbytes=True)
-    if zlib.crc32(found) != int.from_bytes(data[-4:], "big"):
+    decompressed = _pyarrow().Codec("snappy").decompress(data[:-4], size, asbytes=True)
+    if zlib.crc32(decompressed) != int.from_bytes(data[-4:], "big"):
         raise CorruptData("A snappy block fails its checksum.")
-    return bytes(found)
+    return bytes(decompressed)
 
 
 def _zstandard(data: bytes, limit: int) -> bytes:
     pa = _pyarrow()
     with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
         try:
-            found = stream.read(limit + 1)
+            decompressed = stream.read(limit + 1)
         except OSError as e:
             raise CorruptData(f"A zstandard block is damaged: {e}") from e
-    return bytes(found)
+    return bytes(decompressed)
 
 
 def _bzip2(data: bytes, limit: int) -> bytes:
@@ -203,10 +203,6 @@ def _pyarrow() -> Any:
     except ImportError as e:  # pragma: no cover - pyarrow is a base dependency
         raise NotInstalledError("Avro with snappy or zstandard needs pyarrow: pip install pyarrow") from e
     return pyarrow
-
-
-def _arrow_codec(name: str) -> Any:
-    return _pyarrow().Codec(name)
 
 
 _CODECS: dict[str, Callable[[bytes, int], bytes | bytearray]] = {
@@ -259,8 +255,8 @@ def read_bytes(data: bytes, offset: int) -> tuple[bytes, int]:
 
 
 def _read_text(data: bytes, offset: int) -> tuple[str, int]:
-    found, offset = read_bytes(data, offset)
-    return found.decode(), offset
+    encoded, offset = read_bytes(data, offset)
+    return encoded.decode(), offset
 
 
 def _read_null(data: bytes, offset: int) -> tuple[None, int]:

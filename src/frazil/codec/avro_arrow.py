@@ -55,10 +55,10 @@ def storage_type(node: AvroNode) -> pa.DataType:
             return pa.list_(_field("item", node.inside[0]))
         case "record":
             return pa.struct([_field(name, n) for name, _, n in node.fields])
-    found = _SIMPLE.get(node.kind)
-    if found is None:
+    simple = _SIMPLE.get(node.kind)
+    if simple is None:
         raise Unsupported(f"Cannot read Avro type {node.kind} as a column.")
-    return found
+    return simple
 
 
 _SIMPLE = {"null": pa.null(), "boolean": pa.bool_(), "int": pa.int32(), "long": pa.int64(), "float": pa.float32(), "double": pa.float64(),
@@ -196,9 +196,9 @@ def _inflated(chunks: list[bytes], container: Container) -> bytes:
     blocks: list[bytes | bytearray] = []
     left = max(FREE_BYTES, MAX_RATIO * len(container.data))
     for begin in range(0, len(chunks), _MANY):
-        found = [_inflate(chunk[3:]) for chunk in chunks[begin : begin + _MANY]]
-        blocks += found
-        left -= sum(map(len, found))
+        inflated = [_inflate(chunk[3:]) for chunk in chunks[begin : begin + _MANY]]
+        blocks += inflated
+        left -= sum(map(len, inflated))
         if left < 0:
             raise CorruptData("The Avro file decompresses to far more than its size allows.")
     return b"".join(blocks)

@@ -45,8 +45,8 @@ class AvroNode:
 
     @property
     def logical(self) -> str | None:
-        found = self.properties.get("logicalType")
-        return found if isinstance(found, str) else None
+        name = self.properties.get("logicalType")
+        return name if isinstance(name, str) else None
 
     @property
     def not_null(self) -> AvroNode:
@@ -92,12 +92,12 @@ def _node(obj: Any, named: dict[str, AvroNode | None], depth: int) -> AvroNode:
 def _by_name(name: str, named: dict[str, AvroNode | None]) -> AvroNode:
     if name in _PLAIN:
         return AvroNode(name)
-    found = named.get(name, named.get(name.rpartition(".")[2]))
-    if found is None:
+    node = named.get(name, named.get(name.rpartition(".")[2]))
+    if node is None:
         if name in named:
             raise Unsupported(f"Avro type {name[:100]!r} is recursive, which Iceberg does not allow.")
         raise CorruptData(f"Unknown Avro type {name[:100]!r}.")
-    return found
+    return node
 
 
 def _named_node(kind: str, obj: dict[str, Any], properties: dict[str, Any], named: dict[str, AvroNode | None], depth: int) -> AvroNode:

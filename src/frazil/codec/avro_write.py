@@ -78,10 +78,10 @@ _CODEC_NAMES = {"gzip": "deflate", "deflate": "deflate", "uncompressed": "null",
 
 def codec_name(codec: str) -> str:
     """Translate an Iceberg compression codec to Avro's name of it. Raises Unsupported."""
-    found = _CODEC_NAMES.get(codec.lower())
-    if found is None:
+    name = _CODEC_NAMES.get(codec.lower())
+    if name is None:
         raise Unsupported(f"Cannot write Avro with compression codec {codec!r}.", hint=f"Known: {', '.join(_CODEC_NAMES)}.")
-    return found
+    return name
 
 
 def _compress(data: bytes | memoryview, codec: str, level: int | None) -> bytes:

@@ -147,32 +147,32 @@ def _made(name: str, files: Sequence[ContentFile], fields: dict[int, IcebergType
 
 def content_of(file: ContentFile) -> int:
     """Return what a file holds, as manifests number it. Raises CorruptData for an unknown word."""
-    found = _CONTENTS.get(file.content.lower().replace("_", "-"))  # Java before 1.11 wrote the names of its constants
-    if found is None:
+    number = _CONTENTS.get(file.content.lower().replace("_", "-"))  # Java before 1.11 wrote the names of its constants
+    if number is None:
         raise CorruptData(f"File {file.file_path} has the unknown content {file.content[:40]!r}.", file=file.file_path)
-    return int(found)
+    return int(number)
 
 
 def _map(
-    file: ContentFile, given: CountMap | ValueMap | None, fields: dict[int, IcebergType], convert: Callable[[IcebergType, Any], Any]
+    file: ContentFile, statistics: CountMap | ValueMap | None, fields: dict[int, IcebergType], convert: Callable[[IcebergType, Any], Any]
 ) -> list[tuple[int, Any]] | None:
-    if given is None:
+    if statistics is None:
         return None
-    if len(given.keys) != len(given.values):
-        text = f"Statistics of file {file.file_path} have {len(given.keys)} columns, but {len(given.values)} values."
+    if len(statistics.keys) != len(statistics.values):
+        text = f"Statistics of file {file.file_path} have {len(statistics.keys)} columns, but {len(statistics.values)} values."
         raise CorruptData(text, file=file.file_path)
-    pairs = {key: convert(fields[key], value) for key, value in zip(given.keys, given.values, strict=True) if key in fields}
+    pairs = {key: convert(fields[key], value) for key, value in zip(statistics.keys, statistics.values, strict=True) if key in fields}
     return [(key, value) for key, value in pairs.items() if value is not None]
 
 
-def _bounds(file: ContentFile, given: ValueMap | None, fields: dict[int, IcebergType], schema: Schema) -> list[tuple[int, Any]] | None:
-    form = None if given is None else _are_bytes(given, schema)
-    return _map(file, given, fields, lambda type_, value: _bound(type_, value, form))
+def _bounds(file: ContentFile, bounds: ValueMap | None, fields: dict[int, IcebergType], schema: Schema) -> list[tuple[int, Any]] | None:
+    form = None if bounds is None else _are_bytes(bounds, schema)
+    return _map(file, bounds, fields, lambda type_, value: _bound(type_, value, form))
 
 
-def _are_bytes(given: ValueMap, schema: Schema) -> bool | None:
+def _are_bytes(bounds: ValueMap, schema: Schema) -> bool | None:
     """Tell whether bounds are given as the hexadecimal digits of their bytes, by the first number or time among them (None: none)."""
-    for key, value in zip(given.keys, given.values, strict=False):
+    for key, value in zip(bounds.keys, bounds.values, strict=False):
         field = schema.by_id.get(key)
         if field is not None and type(field.field_type) in SIZES:
             return isinstance(value, str) and _HEXADECIMAL.fullmatch(value) is not None and len(value) // 2 in (4, 8)
@@ -188,8 +188,8 @@ def _bound(type_: IcebergType, value: Any, are_bytes: bool | None) -> bytes | No
         data = bytes.fromhex(value)
         return None if isinstance(type_, FixedType) and len(data) != type_.length else data
     try:
-        found = from_json(type_, value)
-        return None if found is None else to_bytes(type_, found)
+        internal = from_json(type_, value)
+        return None if internal is None else to_bytes(type_, internal)
     except FrazilError:
         return None
 
@@ -205,8 +205,8 @@ def _partitions(files: Sequence[ContentFile], spec: PartitionSpec, types: Sequen
 
 def _partition(file: ContentFile, spec: PartitionSpec, types: Sequence[IcebergType]) -> list[Any]:
     """Return the partition values of a file; an object has them by field id and leaves out nulls."""
-    given = file.partition
-    values = [given.get(str(f.field_id)) for f in spec.fields] if isinstance(given, dict) else given
+    partition = file.partition
+    values = [partition.get(str(f.field_id)) for f in spec.fields] if isinstance(partition, dict) else partition
     if values is None and not spec.fields:
         return []
     if values is None or len(values) != len(spec.fields):

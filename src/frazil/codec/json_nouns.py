@@ -89,13 +89,13 @@ def truth(obj: Mapping[str, Any], key: str) -> bool:
 
 def texts(obj: Any, noun: str) -> dict[str, str]:
     """Read a map of strings, empty for null; numbers and booleans become their text, as in Java. Raises CorruptData."""
-    found = {} if obj is None else fields_of(obj, noun)
-    for key, value in found.items():
+    members = {} if obj is None else fields_of(obj, noun)
+    for key, value in members.items():
         if not isinstance(value, str):
             if isinstance(value, dict | list | None):
                 raise CorruptData(f"Cannot parse to a string value: {noun}.{key}: {str(value)[:100]}")
-            return {k: v if isinstance(v, str) else _java_text(v, f"{noun}.{k}") for k, v in found.items()}
-    return found
+            return {k: v if isinstance(v, str) else _java_text(v, f"{noun}.{k}") for k, v in members.items()}
+    return members
 
 
 def _java_text(value: Any, noun: str) -> str:
@@ -106,11 +106,11 @@ def _java_text(value: Any, noun: str) -> str:
 
 def integers(obj: Any, noun: str, bound: int = _LONG) -> tuple[int, ...]:
     """Read a list of integers. Raises CorruptData."""
-    found = items_of(obj, noun)
-    for value in found:
+    items = items_of(obj, noun)
+    for value in items:
         if isinstance(value, bool) or not isinstance(value, int) or not -bound <= value < bound:
             raise CorruptData(f"Cannot parse to an integer value in {noun}: {str(value)[:100]}")
-    return tuple(found)
+    return tuple(items)
 
 
 def refuse_repeated(noun: str, values: Sequence[Hashable]) -> None:
@@ -124,9 +124,9 @@ def repeated(values: Iterable[Any]) -> list[Any]:
     return [value for value, count in Counter(values).items() if count > 1]
 
 
-def unknown_keys(obj: dict[str, Any], known: frozenset[str]) -> dict[str, Any]:
+def unknown_keys(obj: dict[str, Any], known_keys: frozenset[str]) -> dict[str, Any]:
     """Pick the members of an object whose keys are not known."""
-    return {k: v for k, v in obj.items() if k not in known} if not obj.keys() <= known else {}
+    return {k: v for k, v in obj.items() if k not in known_keys} if not obj.keys() <= known_keys else {}
 
 
 # Types and schemas
@@ -215,11 +215,11 @@ def schema_from_json(obj: Any) -> Schema:
         else integers(obj["identifier-field-ids"], "identifier-field-ids", _INT),
         extra=unknown_keys(obj, _SCHEMA_KEYS),
     )
-    known = schema.by_id  # computing it raises for an id that occurs twice
-    if len(schema.column_names) != len(known):
-        twice = repeated(schema.find_column_name(i) for i in known)
+    by_id = schema.by_id  # computing it raises for an id that occurs twice
+    if len(schema.column_names) != len(by_id):
+        twice = repeated(schema.find_column_name(i) for i in by_id)
         raise CorruptData(f"Invalid schema {schema.schema_id}: multiple fields for name {', '.join(map(str, twice))}."[:1000])
-    if unknown := [i for i in schema.identifier_field_ids if i not in known]:
+    if unknown := [i for i in schema.identifier_field_ids if i not in by_id]:
         raise CorruptData(f"Identifier field {unknown[0]} is not in schema {schema.schema_id}.")
     return schema
 
@@ -237,11 +237,11 @@ def _sources(obj: dict[str, Any]) -> tuple[int, tuple[int, ...]]:
 
 def partition_fields_to_json(spec: PartitionSpec) -> list[dict[str, Any]]:
     """Convert the fields of a spec to a list, without the spec's id, as in v1 metadata and the headers of manifests."""
-    found = []
+    objects = []
     for f in spec.fields:
         source: dict[str, Any] = {"source-ids": list(f.source_ids)} if f.source_ids else {"source-id": f.source_id}
-        found.append({"name": f.name, "transform": str(f.transform), **source, "field-id": f.field_id, **f.extra})
-    return found
+        objects.append({"name": f.name, "transform": str(f.transform), **source, "field-id": f.field_id, **f.extra})
+    return objects
 
 
 def partition_fields_from_json(obj: Any) -> tuple[PartitionField, ...]:

@@ -52,9 +52,9 @@ class _Plan:
 
 def manifest_header(data: bytes, file: str = "") -> dict[str, str]:
     """Read the header of a manifest: schema, partition-spec (JSON), partition-spec-id, format-version, content. Raises CorruptData."""
-    found = read_container(data, file)
+    container = read_container(data, file)
     with reading("manifest", file):
-        return {k: v.decode() for k, v in found.metadata.items()}
+        return {k: v.decode() for k, v in container.metadata.items()}
 
 
 def decode_manifest(
@@ -129,8 +129,8 @@ def _decoded_together(alike: Sequence[tuple[Container, ManifestFile]], columns: 
 def _as_listed(entries: int, container: Container, manifest: ManifestFile) -> bool:
     """Tell whether a manifest has the length and the number of entries that the manifest list says, where it says so."""
     counts = (manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count)
-    known = [n for n in counts if n is not None]
-    return len(container.data) >= manifest.manifest_length and (len(known) < len(counts) or sum(known) == entries)
+    stated = [n for n in counts if n is not None]
+    return len(container.data) >= manifest.manifest_length and (len(stated) < len(counts) or sum(stated) == entries)
 
 
 def _rows_at(table: pa.Table, numbers: Numbers | None) -> pa.Table:
@@ -173,7 +173,7 @@ def _plan(schema: AvroNode) -> _Plan:
             raise CorruptData("The partition of a manifest is not a record.")
         for number, (_, field_id, inner) in enumerate(node.fields):
             label = str(field_id if field_id is not None else 1000 + number)
-            if any(label == known for known, _ in partition):
+            if any(label == other for other, _ in partition):
                 raise CorruptData(f"Partition field {label} occurs twice in a manifest.")
             partition.append((label, storage_type(inner)))
             fields.append((_PARTITION_PREFIX + label, field_id, inner))
@@ -313,11 +313,11 @@ def entries_from_table(table: pa.Table, spec: PartitionSpec) -> list[ManifestEnt
     absent = {"content": 0, "file_path": "", "file_format": "", "record_count": 0, "file_size_in_bytes": 0}
     values = [columns.get(c.name, [absent.get(c.name)] * rows) for c in COLUMNS[4:] if c.name != "partition"]
     names = [c.name for c in COLUMNS[4:] if c.name != "partition"]
-    found = []
+    entries = []
     for status, snapshot_id, number, file_number, partition, *rest in zip(*entry, partitions, *values, strict=True):
         file = DataFile(partition=partition, spec_id=spec.spec_id, **dict(zip(names, rest, strict=True)))
-        found.append(ManifestEntry(status if status is not None else 0, file, snapshot_id, number, file_number))
-    return found
+        entries.append(ManifestEntry(status if status is not None else 0, file, snapshot_id, number, file_number))
+    return entries
 
 
 def _partitions(column: pa.ChunkedArray, spec: PartitionSpec) -> list[tuple[Any, ...]]:
@@ -337,7 +337,7 @@ def _python(column: pa.ChunkedArray) -> list[Any]:
     if not pa.types.is_list(array.type):
         return array.to_pylist()  # type: ignore[no-any-return]
     offsets, valid = array.offsets.to_pylist(), array.is_valid().to_pylist()
-    spans = [(a, b) if known else None for a, b, known in zip(offsets, offsets[1:], valid, strict=False)]
+    spans = [(a, b) if is_valid else None for a, b, is_valid in zip(offsets, offsets[1:], valid, strict=False)]
     if not pa.types.is_struct(array.type.value_type):
         items = array.values.to_pylist()
         return [None if s is None else tuple(items[s[0] : s[1]]) for s in spans]

@@ -55,13 +55,13 @@ def partition_columns(entries: pa.Table, spec: PartitionSpec, schema: Schema) ->
     """Return the partition values of decoded entries, an array for each field of the spec, of the types that the spec has now."""
     struct = _one_array(entries.column("partition"))
     stored = {struct.type.field(i).name: child for i, child in enumerate(struct.flatten())}
-    found = []
+    columns = []
     for field in spec.partition_type(schema).fields:
         wanted, child = arrow_value_type(field.field_type), stored.get(str(field.field_id))
         if child is None or pa.types.is_null(child.type):
             child = pa.nulls(len(struct), wanted)
-        found.append(child if child.type == wanted else _widened(child, wanted, field))
-    return found
+        columns.append(child if child.type == wanted else _widened(child, wanted, field))
+    return columns
 
 
 def _widened(values: pa.Array, type_: pa.DataType, field: NestedField) -> pa.Array:

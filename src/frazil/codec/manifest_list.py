@@ -46,10 +46,10 @@ def decode_manifest_list(data: bytes, file: str = "") -> tuple[ManifestFile, ...
 
     Fields are matched by id, since old writers used other names; counters that version 1 lacks are 0.
     """
-    found = read_container(data, file)
+    listing = read_container(data, file)
     with reading("manifest list", file):
-        read, names, summary = _plan(found.schema)
-        return tuple([_manifest(names, row, summary) for row in read_records(found, read, file)])
+        read, names, summary = _plan(listing.schema)
+        return tuple([_manifest(names, row, summary) for row in read_records(listing, read, file)])
 
 
 @functools.lru_cache(maxsize=64)
@@ -81,10 +81,10 @@ def _manifest(names: tuple[str | None, ...], row: tuple[Any, ...], summary: tupl
     values.pop(None, None)
     if "partitions" in values:
         values["partitions"] = tuple([_summary(summary, s) for s in values["partitions"]])
-    found = ManifestFile(**values)  # raises TypeError without what a manifest needs
-    if found.manifest_length < 0 or not found.manifest_path or found.content not in (0, 1) or found.added_snapshot_id is None:
-        raise CorruptData(f"Manifest {found.manifest_path[:200]!r} has impossible values.")
-    return found
+    manifest = ManifestFile(**values)  # raises TypeError without what a manifest needs
+    if manifest.manifest_length < 0 or not manifest.manifest_path or manifest.content not in (0, 1) or manifest.added_snapshot_id is None:
+        raise CorruptData(f"Manifest {manifest.manifest_path[:200]!r} has impossible values.")
+    return manifest
 
 
 def _summary(names: tuple[str | None, ...], row: tuple[Any, ...]) -> FieldSummary:

@@ -147,8 +147,8 @@ def _stripped(location: str) -> str:
 
 
 def _list_in(top: _Top, key: str) -> bytes | msgspec.Raw:
-    found = top.get(key)
-    return b"[]" if found is None or bytes(found) == b"null" else found
+    items = top.get(key)
+    return b"[]" if items is None or bytes(items) == b"null" else items
 
 
 def _objects(plain: dict[str, Any], key: str) -> tuple[dict[str, Any], ...]:
@@ -229,9 +229,9 @@ def _snapshot_log(data: bytes | msgspec.Raw) -> tuple[SnapshotLogEntry, ...]:
         return tuple([SnapshotLogEntry(e.timestamp_ms, e.snapshot_id) for e in _SNAPSHOT_LOG.decode(data)])
     except msgspec.ValidationError:  # unknown keys, or invalid values, which are then named
         items = [nouns.fields_of(item, "snapshot-log") for item in nouns.items_of(_ANY.decode(data), "snapshot-log")]
-    known = frozenset(("timestamp-ms", "snapshot-id"))
+    log_keys = frozenset(("timestamp-ms", "snapshot-id"))
     return tuple(
-        SnapshotLogEntry(nouns.integer(i, "timestamp-ms"), nouns.integer(i, "snapshot-id"), nouns.unknown_keys(i, known)) for i in items
+        SnapshotLogEntry(nouns.integer(i, "timestamp-ms"), nouns.integer(i, "snapshot-id"), nouns.unknown_keys(i, log_keys)) for i in items
     )
 
 
@@ -240,9 +240,9 @@ def _metadata_log(data: bytes | msgspec.Raw) -> tuple[MetadataLogEntry, ...]:
         return tuple(MetadataLogEntry(e.timestamp_ms, e.metadata_file) for e in _METADATA_LOG.decode(data))
     except msgspec.ValidationError:
         items = [nouns.fields_of(item, "metadata-log") for item in nouns.items_of(_ANY.decode(data), "metadata-log")]
-    known = frozenset(("timestamp-ms", "metadata-file"))
+    log_keys = frozenset(("timestamp-ms", "metadata-file"))
     return tuple(
-        MetadataLogEntry(nouns.integer(i, "timestamp-ms"), nouns.text(i, "metadata-file"), nouns.unknown_keys(i, known)) for i in items
+        MetadataLogEntry(nouns.integer(i, "timestamp-ms"), nouns.text(i, "metadata-file"), nouns.unknown_keys(i, log_keys)) for i in items
     )
 
 
@@ -255,15 +255,15 @@ def _refs(plain: dict[str, Any]) -> dict[str, SnapshotRef]:
 
 def _check_refs(metadata: TableMetadata) -> None:
     """Refuse metadata whose refs and current snapshot do not agree, as Java does."""
-    known, current, main = set(metadata.snapshots.ids), metadata.current_snapshot_id, metadata.refs.get(MAIN_BRANCH)
+    snapshot_ids, current, main = set(metadata.snapshots.ids), metadata.current_snapshot_id, metadata.refs.get(MAIN_BRANCH)
     if main is not None and current is None:
         raise CorruptData(f"Current snapshot is not set, but main branch exists: {main.snapshot_id}")
     if main is not None and main.snapshot_id != current:
         raise CorruptData(f"Current snapshot ID does not match main branch ({current} != {main.snapshot_id})")
-    if current is not None and current not in known:
+    if current is not None and current not in snapshot_ids:
         raise CorruptData(f"Current snapshot {current} does not exist in the existing snapshots list")
     for name, ref in metadata.refs.items():
-        if ref.snapshot_id not in known:
+        if ref.snapshot_id not in snapshot_ids:
             raise CorruptData(f"Snapshot for reference {name} ({ref.snapshot_id}) does not exist in the existing snapshots list")
     if main is not None and not main.is_branch:
         raise CorruptData("main is a tag, not a branch")
@@ -290,7 +290,7 @@ def _pieces(metadata: TableMetadata) -> Iterator[bytes]:
 def _parts(metadata: TableMetadata) -> Iterator[tuple[bytes, ...]]:
     for key, value in _before_snapshots(metadata):
         yield _part(key, value)
-    yield _list_part("snapshots", metadata.snapshots.texts(_snapshot_text))
+    yield _list_part("snapshots", metadata.snapshots.texts(lambda s: _indented(nouns.snapshot_to_json(s), 2)))
     yield _part("statistics", metadata.statistics)
     yield _part("partition-statistics", metadata.partition_statistics)
     log = [(e.timestamp_ms, e.snapshot_id, _more(e.extra) if e.extra else b"") for e in metadata.snapshot_log]
@@ -317,10 +317,6 @@ def _part(key: str, value: Any) -> tuple[bytes, ...]:
 def _list_part(key: str, items: list[Any]) -> tuple[bytes, ...]:
     inside = (b"\n    ", b",\n    ".join(items), b"\n  ") if items else ()
     return msgspec.json.encode(key), b": [", *inside, b"]"
-
-
-def _snapshot_text(snapshot: Snapshot) -> bytes:
-    return _indented(nouns.snapshot_to_json(snapshot), 2)
 
 
 def _before_snapshots(metadata: TableMetadata) -> Iterator[tuple[str, Any]]:

@@ -120,12 +120,12 @@ def _decompress(data: bytes, codec: str | None) -> bytes:
     limit = max(_FREE_BYTES, _MAX_RATIO * len(data))
     try:
         with pa.CompressedInputStream(pa.BufferReader(data), codec) as stream:
-            found = bytes(stream.read(limit + 1))
+            decompressed = bytes(stream.read(limit + 1))
     except OSError as e:
         raise CorruptData(f"A {codec} blob is damaged: {e}") from e
-    if len(found) > limit:
+    if len(decompressed) > limit:
         raise CorruptData(f"A {codec} blob decompresses to far more than its size allows.")
-    return found
+    return decompressed
 
 
 def encode_puffin(blobs: Sequence[Blob], properties: Mapping[str, str] | None = None) -> tuple[bytes, tuple[PuffinBlob, ...], int]:

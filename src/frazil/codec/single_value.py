@@ -167,16 +167,16 @@ def from_json(type_: IcebergType, obj: Any, depth: int = 0) -> Any:
     if depth > MAX_DEPTH:
         raise InvalidInput("A value is nested too deeply.")
     try:
-        found = (
+        internal = (
             _nested_from_json(type_, obj, depth + 1) if isinstance(type_, StructType | ListType | MapType) else _leaf_from_json(type_, obj)
         )
     except InvalidInput:
         raise
     except (ValueError, TypeError, AttributeError, ArithmeticError, LookupError) as e:
         raise InvalidInput(f"Cannot parse {str(obj)[:100]!r} as a {type_} value.") from e
-    if found is None:
+    if internal is None:
         raise InvalidInput(f"Cannot parse {str(obj)[:100]!r} as a {type_} value.")
-    return found
+    return internal
 
 
 def _nested_from_json(type_: StructType | ListType | MapType, obj: Any, depth: int) -> Any:

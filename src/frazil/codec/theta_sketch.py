@@ -121,12 +121,12 @@ def hash_fixed(values: np.ndarray[Any, Any]) -> Words:
 
 def hash_lengths(data: np.ndarray[Any, Any], starts: np.ndarray[Any, Any], lengths: np.ndarray[Any, Any]) -> Words:
     """Hash values of any length, each `lengths[i]` bytes of `data` from `starts[i]`. Empty values have no hash (0), as in Java."""
-    found = np.zeros(len(starts), np.uint64)
+    hashes = np.zeros(len(starts), np.uint64)
     for length in np.unique(lengths[lengths > 0]).tolist():
         rows = np.flatnonzero(lengths == length)
         for part in _bounded(rows, length):
-            found[part] = hash_fixed(data[starts[part][:, None] + np.arange(length)])
-    return found
+            hashes[part] = hash_fixed(data[starts[part][:, None] + np.arange(length)])
+    return hashes
 
 
 def _bounded(rows: np.ndarray[Any, Any], length: int) -> Sequence[np.ndarray[Any, Any]]:

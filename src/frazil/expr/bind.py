@@ -155,10 +155,10 @@ class _Binder:
                 return NULL
             case BoundLiteral(value=bool() as value):
                 return Constant(value)
-            case BoundReference(type=BooleanType()) | BoundCast(type=BooleanType()):
+            case BoundCall(function="startswith", arguments=(tested, BoundLiteral(value=str() | bytes() as prefix))) if prefix:
+                return PrefixTest(tested, prefix)  # which pruning can evaluate
+            case BoundReference(type=BooleanType()) | BoundCast(type=BooleanType()) | BoundCall(type=BooleanType()):
                 return Comparison("eq", term, BoundLiteral(True, BooleanType()))
-            case BoundCall(type=BooleanType()):
-                return _known_test(term) or Comparison("eq", term, BoundLiteral(True, BooleanType()))
         if isinstance(term.type, BooleanType):
             return term
         raise InvalidInput(f"{_shown(term)} is of type {term.type}, not boolean, and cannot be a filter.")
@@ -180,8 +180,8 @@ class _Binder:
                 return self.condition(n.IsNaN(argument))
             case n.Call(function=function, arguments=arguments):
                 return self.call(function, [self.term(a) for a in arguments])
-        found = self.condition(node)
-        return BoundLiteral(found.value, BooleanType()) if isinstance(found, Constant) else found
+        condition = self.condition(node)
+        return BoundLiteral(condition.value, BooleanType()) if isinstance(condition, Constant) else condition
 
     def cast(self, term: Bound, type_: IcebergType, attempt: bool = False) -> Bound:
         if term.type == type_:
@@ -205,8 +205,8 @@ class _Binder:
             return self.compare(_FLIPPED[op], right, left)
         if isinstance(right, BoundLiteral):
             right = self._near(left, right, common)
-            if not isinstance(left, BoundLiteral) and (found := rewritten(op, left, right, self.zone)):
-                return found
+            if not isinstance(left, BoundLiteral) and (equivalent := rewritten(op, left, right, self.zone)):
+                return equivalent
         return as_constant(Comparison(op, self.cast(left, common), self.cast(right, common)))
 
     def _near(self, column: Bound, literal: BoundLiteral, common: IcebergType) -> BoundLiteral:
@@ -246,10 +246,10 @@ class _Binder:
     def _common(self, term: Bound, values: Sequence[Bound]) -> IcebergType:
         common = term.type
         for v in {v.type: v for v in values}.values():
-            found = common_type(common, v.type) if comparable(common) and comparable(v.type) else None
-            if found is None:
+            wider = common_type(common, v.type) if comparable(common) and comparable(v.type) else None
+            if wider is None:
                 raise InvalidInput(f"Cannot compare {_shown(term)} of type {term.type} with {_shown(v)} of type {v.type}.")
-            common = found
+            common = wider
         return common
 
     def is_nan(self, term: Bound) -> Bound:
@@ -329,14 +329,6 @@ def _null_test(term: Bound) -> Bound:
     return FALSE if isinstance(term, Constant) and term.value is not None else as_constant(NullTest(term))
 
 
-def _known_test(call: BoundCall) -> Bound | None:
-    """Convert a call to the test that pruning can evaluate, if there is one."""
-    match call:
-        case BoundCall(function="startswith", arguments=(term, BoundLiteral(value=str() | bytes() as prefix))) if prefix:
-            return PrefixTest(term, prefix)
-    return None
-
-
 def _literal_type(term: Bound, beside: Sequence[Bound]) -> IcebergType:
     """Return the type of an argument. Beside decimals an integer literal has its own digits: in `dec * 2`, 2 is decimal(1, 0)."""
     if isinstance(term, BoundLiteral) and isinstance(term.type, INTEGERS) and term.value is not None:
@@ -407,8 +399,8 @@ def _is_null(term: Bound) -> bool:
 
 def _sorted(values: Iterable[Any]) -> tuple[Any, ...]:
     """Sort the distinct values, NaN last; -0.0 is 0.0."""
-    found = {repr(v) if isinstance(v, float) and v != v else v: v for v in values}
-    return tuple(sorted(found.values(), key=lambda v: (v != v, 0 if v != v else v)))
+    distinct = {repr(v) if isinstance(v, float) and v != v else v: v for v in values}
+    return tuple(sorted(distinct.values(), key=lambda v: (v != v, 0 if v != v else v)))
 
 
 def _shown(term: Bound) -> str:

@@ -26,10 +26,11 @@ _CODES = {pa.int32(): "i", pa.int64(): "q", pa.uint8(): "B", pa.float32(): "f", 
 def from_numpy(values: np.ndarray[Any, Any], type_: pa.DataType | None = None, *, missing: np.ndarray[Any, Any] | None = None) -> pa.Array:
     """Convert numbers or booleans to Arrow; `type_` may be another type of the same width, `missing` marks nulls."""
     if values.dtype == np.bool_:
-        data, found = np.packbits(values, bitorder="little"), pa.bool_()
+        data, default_type = np.packbits(values, bitorder="little"), pa.bool_()
     else:
-        data, found = np.ascontiguousarray(values), None
-    return pa.Array.from_buffers(type_ or found or pa.from_numpy_dtype(values.dtype), len(values), [_validity(missing), pa.py_buffer(data)])
+        data, default_type = np.ascontiguousarray(values), None
+    buffers = [_validity(missing), pa.py_buffer(data)]
+    return pa.Array.from_buffers(type_ or default_type or pa.from_numpy_dtype(values.dtype), len(values), buffers)
 
 
 def to_numpy(values: pa.Array) -> np.ndarray[Any, Any]:
@@ -85,43 +86,43 @@ def _builder(type_: pa.DataType) -> Callable[[Values], pa.Array]:
 
 
 def _numbers(type_: pa.DataType, code: str, values: Values) -> pa.Array:
-    known, validity = _split(values, 0)
-    return pa.Array.from_buffers(type_, len(values), [validity, pa.py_buffer(array.array(code, known))])
+    filled, validity = _split(values, 0)
+    return pa.Array.from_buffers(type_, len(values), [validity, pa.py_buffer(array.array(code, filled))])
 
 
 def _booleans(values: Values) -> pa.Array:
-    known, validity = _split(values, False)
-    bits = np.packbits(np.fromiter(known, dtype=np.bool_, count=len(values)), bitorder="little")
+    filled, validity = _split(values, False)
+    bits = np.packbits(np.fromiter(filled, dtype=np.bool_, count=len(values)), bitorder="little")
     return pa.Array.from_buffers(pa.bool_(), len(values), [validity, pa.py_buffer(bits)])
 
 
 def _decimals(type_: pa.DataType, values: Values) -> pa.Array:
-    known, validity = _split(values, Decimal(0))
-    if not all(isinstance(v, Decimal) and v.is_finite() for v in known):
+    filled, validity = _split(values, Decimal(0))
+    if not all(isinstance(v, Decimal) and v.is_finite() for v in filled):
         return pa.array(values, type_)
-    numbers = [unscaled(v, type_.scale) for v in known]
-    if any(abs(n) >= 10**type_.precision or scaled(n, type_.scale) != v for n, v in zip(numbers, known, strict=True)):
+    numbers = [unscaled(v, type_.scale) for v in filled]
+    if any(abs(n) >= 10**type_.precision or scaled(n, type_.scale) != v for n, v in zip(numbers, filled, strict=True)):
         return pa.array(values, type_)  # raises the error that says which value does not fit
     words = b"".join(n.to_bytes(16, "little", signed=True) for n in numbers)
     return pa.Array.from_buffers(type_, len(values), [validity, pa.py_buffer(words)])
 
 
 def _bytes(type_: pa.DataType, values: Values) -> pa.Array:
-    known, validity = _split(values, b"")
-    parts = [v.encode() if isinstance(v, str) else v for v in known]
+    filled, validity = _split(values, b"")
+    parts = [v.encode() if isinstance(v, str) else v for v in filled]
     offsets = _offsets(map(len, parts))
     return pa.Array.from_buffers(type_, len(values), [validity, offsets, pa.py_buffer(b"".join(parts))])
 
 
 def _lists(type_: pa.DataType, items: Callable[[Values], pa.Array], values: Values) -> pa.Array:
-    known, validity = _split(values, ())
-    offsets = _offsets(map(len, known))
-    return pa.Array.from_buffers(type_, len(values), [validity, offsets], children=[items(list(itertools.chain.from_iterable(known)))])
+    filled, validity = _split(values, ())
+    offsets = _offsets(map(len, filled))
+    return pa.Array.from_buffers(type_, len(values), [validity, offsets], children=[items(list(itertools.chain.from_iterable(filled)))])
 
 
 def _structs(type_: pa.DataType, children: tuple[Callable[[Values], pa.Array], ...], values: Values) -> pa.Array:
-    known, validity = _split(values, (None,) * len(children))
-    columns = list(zip(*known, strict=True)) or [()] * len(children)
+    filled, validity = _split(values, (None,) * len(children))
+    columns = list(zip(*filled, strict=True)) or [()] * len(children)
     parts = [build(c) for build, c in zip(children, columns, strict=True)]
     return pa.Array.from_buffers(type_, len(values), [validity], children=parts)
 

@@ -39,10 +39,10 @@ def days_of(year: int, month: int, day: int) -> int:
 
 def parse_date(text: str) -> int:
     """Parse `yyyy[-m[m][-d[d]]]` to days since the epoch; text after a blank or T is ignored, as in Spark's cast. Raises NoTime."""
-    found = _DATE_TEXT.fullmatch(text.strip())
-    if not found:
+    match = _DATE_TEXT.fullmatch(text.strip())
+    if not match:
         raise NoTime(text)
-    return _date(found)
+    return _date(match)
 
 
 def _date(match: re.Match[str]) -> int:
@@ -58,10 +58,10 @@ def parse_moment(text: str, zone: str | None) -> int:
     Text without a zone is local time in `zone`; `zone` None: the time is taken as written, and a zone in the text is ignored
     (timestamp_ntz). Raises NoTime.
     """
-    found = _DATE_TEXT.fullmatch(text.strip())
-    if not found:
+    match = _DATE_TEXT.fullmatch(text.strip())
+    if not match:
         raise NoTime(text)
-    days, tail = _date(found), (found["tail"] or "")[1:].strip()
+    days, tail = _date(match), (match["tail"] or "")[1:].strip()
     clock, written = _clock(tail) if tail else (0, None)
     local = days * DAY_MICROS * 1000 + clock
     if zone is None:
@@ -71,14 +71,14 @@ def parse_moment(text: str, zone: str | None) -> int:
 
 def _clock(text: str) -> tuple[int, str | None]:
     """Parse a time of day to (nanoseconds of the day, zone or None)."""
-    found = _CLOCK.fullmatch(text)
-    if not found:
+    match = _CLOCK.fullmatch(text)
+    if not match:
         raise NoTime(text)
-    hour, minute, second = int(found["hour"]), int(found["minute"]), int(found["second"] or 0)
+    hour, minute, second = int(match["hour"]), int(match["minute"]), int(match["second"] or 0)
     if hour > 23 or minute > 59 or second > 59:
         raise NoTime(text)
-    fraction = int((found["fraction"] or "")[:9].ljust(9, "0"))
-    zone = found["zone"]
+    fraction = int((match["fraction"] or "")[:9].ljust(9, "0"))
+    zone = match["zone"]
     if zone is not None and offset_of(zone) is None:
         _zone(zone)
     return ((hour * 60 + minute) * 60 + second) * 1_000_000_000 + fraction, zone
@@ -86,8 +86,8 @@ def _clock(text: str) -> tuple[int, str | None]:
 
 def has_zone(text: str) -> bool:
     """Tell whether a timestamp is written with a zone."""
-    found = _DATE_TEXT.fullmatch(text.strip())
-    tail = (found["tail"] or "")[1:].strip() if found else ""
+    match = _DATE_TEXT.fullmatch(text.strip())
+    tail = (match["tail"] or "")[1:].strip() if match else ""
     return bool(tail) and _clock(tail)[1] is not None
 
 
@@ -103,13 +103,13 @@ def offset_of(zone: str) -> int | None:
     """Return the seconds east of UTC of a fixed zone (`Z`, `UTC`, `+02:00`, `GMT+2`); None for a zone with rules."""
     if zone.upper() in ("Z", "UTC", "GMT", "UT"):
         return 0
-    found = _OFFSET.fullmatch(zone)
-    if not found:
+    match = _OFFSET.fullmatch(zone)
+    if not match:
         return None
-    seconds = int(found["hours"]) * 3600 + int(found["minutes"] or 0) * 60 + int(found["seconds"] or 0)
+    seconds = int(match["hours"]) * 3600 + int(match["minutes"] or 0) * 60 + int(match["seconds"] or 0)
     if seconds > 18 * 3600:
         raise NoTime(zone)
-    return -seconds if found["sign"] == "-" else seconds
+    return -seconds if match["sign"] == "-" else seconds
 
 
 @lru_cache(64)

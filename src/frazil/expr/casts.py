@@ -87,15 +87,15 @@ def each(
 ) -> pa.Array:
     """Apply `convert` to the distinct values; its ValueError or ArithmeticError becomes an EvaluationError, or null with `attempt`."""
     encoded = values.dictionary_encode() if not pa.types.is_null(values.type) else values
-    found: list[Any] = []
+    converted: list[Any] = []
     for value in encoded.dictionary.to_pylist():
         try:
-            found.append(None if value is None else convert(value))
+            converted.append(None if value is None else convert(value))
         except (ValueError, ArithmeticError) as e:
             if not attempt:
                 raise EvaluationError(message(value) if message else str(e), hint=HINT, value=str(value)[:80]) from e
-            found.append(None)
-    return pa.array(found, to).take(encoded.indices)
+            converted.append(None)
+    return pa.array(converted, to).take(encoded.indices)
 
 
 def _message(source: IcebergType, target: IcebergType, value: Any) -> str:

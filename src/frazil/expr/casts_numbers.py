@@ -60,8 +60,8 @@ def _from_float(values: pa.Array, source: IcebergType, target: IcebergType, atte
 
 
 def _float_to_decimal(values: pa.Array, target: DecimalType) -> pa.Array:
-    found = [None if v is None else rounded(Decimal(repr(v)), target.precision, target.scale) for v in values.to_pylist()]
-    return pa.array(found, arrow_type(target))
+    decimals = [None if v is None else rounded(Decimal(repr(v)), target.precision, target.scale) for v in values.to_pylist()]
+    return pa.array(decimals, arrow_type(target))
 
 
 def rounded(number: Decimal, precision: int, scale: int) -> Decimal:
@@ -117,15 +117,15 @@ def checked(run: Callable[[pa.Array], pa.Array], values: pa.Array, to: pa.DataTy
         return run(values)
     except (pa.ArrowInvalid, ArithmeticError):
         pass
-    found = []
+    results = []
     for i in range(len(values)):
         try:
-            found.append(run(values.slice(i, 1)))
+            results.append(run(values.slice(i, 1)))
         except (pa.ArrowInvalid, ArithmeticError) as e:
             if not attempt:
                 raise overflow(values[i].as_py(), target) from e
-            found.append(pa.nulls(1, to))
-    return pa.concat_arrays(found)
+            results.append(pa.nulls(1, to))
+    return pa.concat_arrays(results)
 
 
 def overflow(value: Any, target: IcebergType) -> EvaluationError:

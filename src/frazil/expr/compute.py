@@ -104,14 +104,14 @@ def _no_column(reference: BoundReference) -> pa.Array:
 
 
 def _junction(parts: Sequence[Bound], column: ValuesOf, rows: int, join: Callable[..., pa.Array], stops: bool) -> pa.Array:
-    found = compute(parts[0], column, rows)
+    joined = compute(parts[0], column, rows)
     for part in parts[1:]:
         if can_fail(part):
-            open_ = _filled(pc.not_equal(found, stops), True)
-            found = join(found, _on(open_, part, column))
+            open_ = _filled(pc.not_equal(joined, stops), True)
+            joined = join(joined, _on(open_, part, column))
         else:
-            found = join(found, compute(part, column, rows))
-    return found
+            joined = join(joined, compute(part, column, rows))
+    return joined
 
 
 def can_fail(bound: Bound) -> bool:
@@ -138,24 +138,24 @@ def _on(mask: pa.Array, bound: Bound, column: ValuesOf) -> pa.Array:
 def _case(arguments: Sequence[Bound], type_: IcebergType, column: ValuesOf, rows: int) -> pa.Array:
     """Compute CASE: pairs of condition and value, then possibly the value of ELSE."""
     left = pa.repeat(pa.scalar(True), rows)
-    found = pa.nulls(rows, arrow_type(type_))
+    result = pa.nulls(rows, arrow_type(type_))
     for condition, value in zip(arguments[::2], arguments[1::2], strict=False):
         hit = pc.and_(left, _filled(_on(left, condition, column), False))
-        found = pc.if_else(hit, _on(hit, value, column), found)
+        result = pc.if_else(hit, _on(hit, value, column), result)
         left = pc.and_not(left, hit)
     if len(arguments) % 2:
-        found = pc.if_else(left, _on(left, arguments[-1], column), found)
-    return found
+        result = pc.if_else(left, _on(left, arguments[-1], column), result)
+    return result
 
 
 def _coalesce(arguments: Sequence[Bound], column: ValuesOf, rows: int) -> pa.Array:
-    found = compute(arguments[0], column, rows)
+    result = compute(arguments[0], column, rows)
     for a in arguments[1:]:
-        if not found.null_count:
+        if not result.null_count:
             break
-        empty = found.is_null()
-        found = pc.if_else(empty, _on(empty, a, column), found)
-    return found
+        empty = result.is_null()
+        result = pc.if_else(empty, _on(empty, a, column), result)
+    return result
 
 
 def _filled(values: pa.Array, with_: bool) -> pa.Array:

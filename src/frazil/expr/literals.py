@@ -46,8 +46,8 @@ def typed_literal(value: Any, type_: IcebergType | None = None) -> BoundLiteral:
         value = value.as_py()
     if hasattr(value, "to_pydatetime"):
         value = value.to_pydatetime()
-    found = type_of(value)
-    return BoundLiteral(None if value is None else internal_value(found, value), found)
+    inferred = type_of(value)
+    return BoundLiteral(None if value is None else internal_value(inferred, value), inferred)
 
 
 def _in_nanoseconds(value: Any) -> BoundLiteral | None:

@@ -364,5 +364,5 @@ def names(expression: Expression) -> set[str]:
 
 def in_double_quotes(expression: Expression) -> list[str]:
     """Return the texts that were typed in double quotes."""
-    found = [n for n in walk(expression) if isinstance(n, Literal | Like) and n.double_quoted]
-    return [n.pattern if isinstance(n, Like) else str(n.value) for n in found]
+    quoted = [n for n in walk(expression) if isinstance(n, Literal | Like) and n.double_quoted]
+    return [n.pattern if isinstance(n, Like) else str(n.value) for n in quoted]

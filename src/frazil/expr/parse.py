@@ -54,12 +54,12 @@ def parse(text: str) -> n.Expression:
     if parser.peek().kind == "end":
         raise ParseError("The filter is empty; leave it out, or write TRUE.")
     try:
-        found = parser.disjunction()
+        expression = parser.disjunction()
     except RecursionError as e:  # the caller's own stack is deep already
         raise ParseError("The filter is nested too deeply.") from e
     if parser.peek().kind != "end":
         raise parser.error("expected an operator or the end")
-    return found
+    return expression
 
 
 class _Parser:
@@ -118,12 +118,12 @@ class _Parser:
         count = 0
         while self.take("not") or self.take("!"):
             count += 1
-        found = self.predicate()
+        condition = self.predicate()
         if count > _DEPTH:
             raise self.error(f"more than {_DEPTH} NOTs")
         for _ in range(count):
-            found = n.Not(found)
-        return found
+            condition = n.Not(condition)
+        return condition
 
     def predicate(self) -> n.Expression:
         term = self.comparison()
@@ -134,8 +134,8 @@ class _Parser:
             if self.take("between"):
                 low = self.comparison()
                 self.expect("and")
-                found = n.Between(term, low, self.comparison())
-                term = n.Not(found) if negated else found
+                between = n.Between(term, low, self.comparison())
+                term = n.Not(between) if negated else between
             elif self.take("in"):
                 values = self.arguments("a list of values")
                 if not values:
@@ -167,33 +167,33 @@ class _Parser:
             case "nan":
                 return n.NotNaN(term) if negated else n.IsNaN(term)
             case "true" | "false":
-                found: n.Expression = n.NullSafeEqualTo(term, n.AlwaysTrue() if token.value == "true" else n.AlwaysFalse())
-                return n.Not(found) if negated else found
+                test: n.Expression = n.NullSafeEqualTo(term, n.AlwaysTrue() if token.value == "true" else n.AlwaysFalse())
+                return n.Not(test) if negated else test
             case "distinct":
                 self.expect("from")
-                found = n.NullSafeEqualTo(term, self.comparison())
-                return found if negated else n.Not(found)
+                test = n.NullSafeEqualTo(term, self.comparison())
+                return test if negated else n.Not(test)
         raise self.error("expected NULL, NAN, TRUE, FALSE, UNKNOWN or DISTINCT FROM", token)
 
     # terms
     def comparison(self) -> n.Expression:
-        found = self.sum()
+        left = self.sum()
         while self.peek().kind == "mark" and (make := _COMPARISONS.get(self.peek().value)):
             self.next()
-            found = make(found, self.sum())
-        return found
+            left = make(left, self.sum())
+        return left
 
     def sum(self) -> n.Expression:
-        found = self.product()
+        left = self.product()
         while self.peek().kind == "mark" and self.peek().value in ("+", "-", "||"):
-            found = n.Call(self.next().value, (found, self.product()))
-        return found
+            left = n.Call(self.next().value, (left, self.product()))
+        return left
 
     def product(self) -> n.Expression:
-        found = self.signed()
+        left = self.signed()
         while (self.peek().kind, self.peek().value) in _PRODUCTS:
-            found = n.Call(self.next().value, (found, self.signed()))
-        return found
+            left = n.Call(self.next().value, (left, self.signed()))
+        return left
 
     def signed(self) -> n.Expression:
         signs = 0
@@ -204,10 +204,10 @@ class _Parser:
                 signs += 1
                 if signs > _DEPTH:
                     raise self.error(f"more than {_DEPTH} signs")
-        found = self.cast_suffix(self.primary())
+        operand = self.cast_suffix(self.primary())
         for _ in range(signs):
-            found = n.Call("negative", (found,))
-        return found
+            operand = n.Call("negative", (operand,))
+        return operand
 
     def cast_suffix(self, expression: n.Expression) -> n.Expression:
         while self.take("::"):
@@ -230,11 +230,11 @@ class _Parser:
                 return self.reference()
             case "mark" if self.take("("):
                 self.refuse_query()
-                found = self.disjunction()
+                inner = self.disjunction()
                 if (self.peek().kind, self.peek().value) == ("mark", ","):
                     raise self.beyond("tuples")
                 self.expect(")")
-                return found
+                return inner
             case "word":
                 return self.word(token)
         raise self.error("expected a column or a value")
@@ -296,11 +296,11 @@ class _Parser:
         self.refuse_query()
         if self.take(")"):
             return []
-        found = [self.argument()]
+        arguments = [self.argument()]
         while self.take(","):
-            found.append(self.argument())
+            arguments.append(self.argument())
         self.expect(")")
-        return found
+        return arguments
 
     def refuse_query(self) -> None:
         """Raise ParseError for a sub-query, whose opening parenthesis was read."""
@@ -350,20 +350,20 @@ class _Parser:
             text = self.text[start.position : token.position + 1]
             end = token.position + 1
         try:
-            found = parse_type(text)
+            target = parse_type(text)
         except FrazilError as e:
             raise self.error(f"{self.text[start.position : end]!r} is not a type", start) from e
-        if not found.is_primitive or start.value in ("tinyint", "smallint", "byte", "short", "varchar", "char"):
+        if not target.is_primitive or start.value in ("tinyint", "smallint", "byte", "short", "varchar", "char"):
             raise self.beyond(f"casts to {start.text}", start)
-        return found
+        return target
 
     def string(self, noun: str) -> str:
         if self.peek().kind != "string":
             raise self.error(f"expected {noun} in quotes")
-        found = self.next().value
+        text = self.next().value
         while self.peek().kind == "string":  # 'a' 'b' is one text
-            found += self.next().value
-        return found
+            text += self.next().value
+        return text
 
     def is_double_quoted(self) -> bool:
         """Tell whether a text in double quotes follows, which other SQL dialects take for a quoted name."""

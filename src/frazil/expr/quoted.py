@@ -24,10 +24,10 @@ def columns_of(schema: Schema) -> ColumnOf:
 
     def column_of(text: str) -> str | None:
         try:
-            found = schema.get_field(text, case_sensitive=False)
+            field = schema.get_field(text, case_sensitive=False)
         except ValidationError:  # several columns have this name if case is ignored
             return back_quoted([text])
-        return None if found is None else back_quoted([*(schema.by_id[i].name for i in schema.parents[found.field_id]), found.name])
+        return None if field is None else back_quoted([*(schema.by_id[i].name for i in schema.parents[field.field_id]), field.name])
 
     return column_of
 
@@ -39,8 +39,8 @@ def columns_of_sides(sides: Sequence[tuple[str, ColumnOf]]) -> ColumnOf:
         for alias, of_side in sides:
             head, rest = text[: len(alias) + 1], text[len(alias) + 1 :]
             led = head.lower() == f"{alias}.".lower()
-            if (found := of_side(text) or (of_side(rest) if led else None)) is not None:
-                return f"{alias}.{found}"
+            if (column := of_side(text) or (of_side(rest) if led else None)) is not None:
+                return f"{alias}.{column}"
         return None
 
     return column_of
@@ -62,9 +62,9 @@ def refuse_column(text: str, column_of: ColumnOf) -> None:
         )  # fmt: skip
 
 
-def refuse_columns(given: Any, column_of: ColumnOf) -> None:
+def refuse_columns(condition: Any, column_of: ColumnOf) -> None:
     """Raise InvalidInput if an expression, or Spark SQL text that Frazil's grammar may not cover, has a column in double quotes."""
-    texts = _of_text(given) if isinstance(given, str) else in_double_quotes(given) if isinstance(given, Expression) else ()
+    texts = _of_text(condition) if isinstance(condition, str) else in_double_quotes(condition) if isinstance(condition, Expression) else ()
     for text in texts:
         refuse_column(text, column_of)
 

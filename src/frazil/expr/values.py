@@ -42,8 +42,8 @@ _PLAIN: dict[type, pa.DataType] = {
 def arrow_type(type_: IcebergType) -> pa.DataType:
     """Return the Arrow type of *internal values*: int32 for int and date, int64 for long, time and timestamps, binary for uuid, fixed and
     geo."""
-    if found := _PLAIN.get(type(type_)):
-        return found
+    if plain := _PLAIN.get(type(type_)):
+        return plain
     if isinstance(type_, DecimalType):
         return pa.decimal128(type_.precision, type_.scale)
     if type_.is_primitive:

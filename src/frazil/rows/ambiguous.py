@@ -18,8 +18,8 @@ SHOWN = 5
 
 def refuse_ambiguous(merge: BoundMerge, target: pa.RecordBatch, rows: Rows) -> NoReturn:
     """Raise InvalidInput, which names some of the keys. `rows`: target rows, ascending, once per source row that would change them."""
-    found, counts = np.unique(rows, return_counts=True)
-    several, times = found[counts > 1], counts[counts > 1]
+    distinct, counts = np.unique(rows, return_counts=True)
+    several, times = distinct[counts > 1], counts[counts > 1]
     keys = {r.path: r for k in merge.on.keys for r in references(k.target).values()} or {
         r.path: r for r in references(merge.on.rest).values() if r.field_id not in merge.sides.of_source
     }

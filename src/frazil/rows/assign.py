@@ -105,10 +105,10 @@ class Assignments:
         Raises EvaluationError and SchemaMismatch, which name the column.
         """
         rows = batch.num_rows
-        made = [_checked(f, self._made(f, n, batch), f.name) for f, n in zip(self.schema.fields, self.nodes, strict=True)]
-        if not made:
+        columns = [_checked(f, self._made(f, n, batch), f.name) for f, n in zip(self.schema.fields, self.nodes, strict=True)]
+        if not columns:
             return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None]))
-        return pa.RecordBatch.from_arrays(made, schema=self._arrow)
+        return pa.RecordBatch.from_arrays(columns, schema=self._arrow)
 
     def _made(self, column: NestedField, node: Node, batch: pa.RecordBatch) -> pa.Array:
         match node:
@@ -150,10 +150,10 @@ class Assignments:
 
 def at_path(batch: pa.RecordBatch, path: Sequence[str]) -> pa.Array:
     """Return a nested column by its path of names; null where a struct around it is null."""
-    found = batch.column(path[0])
+    column = batch.column(path[0])
     for name in path[1:]:
-        found = pc.struct_field(found, [found.type.get_field_index(name)])
-    return found
+        column = pc.struct_field(column, [column.type.get_field_index(name)])
+    return column
 
 
 def to_door(values: pa.Array, type_: IcebergType) -> pa.Array:
@@ -193,28 +193,28 @@ def _computed(nodes: Iterable[Node]) -> Iterable[Compute]:
 
 
 def bind_update(
-    target: Schema, given: Iterable[tuple[str, Any]], bind: Bind, *, prefix: Path = (), zone: str = "UTC", case_sensitive: bool = True
+    target: Schema, values: Iterable[tuple[str, Any]], bind: Bind, *, prefix: Path = (), zone: str = "UTC", case_sensitive: bool = True
 ) -> Assignments:
     """Bind new values for some columns or struct members ("s.x"); the others keep theirs. `bind` binds an expression over the batch's
     schema, in which the target's columns lie under `prefix`. Raises ValidationError and InvalidInput, which name the column."""
-    found = _resolved(target, given, bind, zone, case_sensitive)
-    return Assignments(target, _tree(target.fields, found, prefix), zone, case_sensitive)
+    by_id = _resolved(target, values, bind, zone, case_sensitive)
+    return Assignments(target, _tree(target.fields, by_id, prefix), zone, case_sensitive)
 
 
 def bind_insert(
-    target: Schema, given: Iterable[tuple[str, Any]], bind: Bind, *, zone: str = "UTC", case_sensitive: bool = True, whole: bool = True
+    target: Schema, values: Iterable[tuple[str, Any]], bind: Bind, *, zone: str = "UTC", case_sensitive: bool = True, whole: bool = True
 ) -> Assignments:
     """Bind values for new rows; columns that are not named take their write default, or null; required columns without either are refused.
 
     `whole`: refuse the value of a struct that lacks members of the column; False: these members are filled in the same way.
     """
-    found = _resolved(target, given, bind, zone, case_sensitive, whole)
-    if nested := [i for i in found if target.parents[i]]:
+    by_id = _resolved(target, values, bind, zone, case_sensitive, whole)
+    if nested := [i for i in by_id if target.parents[i]]:
         raise InvalidInput(f"An insert takes whole columns, not members of a struct: {target.find_column_name(nested[0])}.")
     for f in target.fields:
-        if f.required and f.field_id not in found and f.write_default is None:
+        if f.required and f.field_id not in by_id and f.write_default is None:
             raise InvalidInput(f"Column {f.name} is required and has no default, but the insert does not set it.", column=f.name)
-    return Assignments(target, tuple(found.get(f.field_id, Default()) for f in target.fields), zone, case_sensitive)
+    return Assignments(target, tuple(by_id.get(f.field_id, Default()) for f in target.fields), zone, case_sensitive)
 
 
 def as_expression(value: Any) -> Expression:
@@ -256,10 +256,10 @@ def name_parts(name: str) -> tuple[str, ...]:
     """Split a column's name as typed, `s.x` or with back-quotes, into its parts."""
     if "`" not in name:
         return tuple(name.split("."))
-    found = parse(name)
-    if not isinstance(found, Reference):
+    reference = parse(name)
+    if not isinstance(reference, Reference):
         raise InvalidInput(f"{name!r} is not the name of a column.", column=name)
-    return found.parts
+    return reference.parts
 
 
 def typed_name(parts: Iterable[str]) -> str:

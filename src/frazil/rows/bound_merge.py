@@ -57,8 +57,8 @@ class BoundMerge:
     @property
     def takes_whole_rows(self) -> bool:
         """Tell whether each new version of a row is made from its source row alone, and no row changes without one."""
-        made = [c.assignments for c in self.of_target if c.assignments is not None]
-        return not self.by_source and not any(m.kept or self.target_ids(m.read.values()) for m in made)
+        assignments = [c.assignments for c in self.of_target if c.assignments is not None]
+        return not self.by_source and not any(m.kept or self.target_ids(m.read.values()) for m in assignments)
 
     def target_ids(self, references_: Iterable[BoundReference]) -> set[int]:
         return {r.field_id for r in references_ if r.field_id not in self.sides.of_source}
@@ -72,13 +72,13 @@ class BoundMerge:
     @property
     def needed_to_update(self) -> set[int]:
         """Return the ids of the target's columns from which new versions of rows are made."""
-        found: set[int] = set()
+        field_ids: set[int] = set()
         for clause in self.of_target:
             if clause.assignments is not None:
-                found |= clause.assignments.kept | self.target_ids(clause.assignments.read.values())
+                field_ids |= clause.assignments.kept | self.target_ids(clause.assignments.read.values())
                 if self.changed_only:
-                    found |= {f.field_id for f in self.sides.target.fields}
-        return found
+                    field_ids |= {f.field_id for f in self.sides.target.fields}
+        return field_ids
 
     def names_of_source(self, bounds: Iterable[Bound], clause: BoundClause | None = None) -> list[str]:
         """Return the source columns that these expressions and the clause's new values read."""
@@ -124,14 +124,14 @@ def _clause(clause: Clause, sides: Sides, merge_schema: bool, fills: bool) -> Bo
     if clause.do is Do.DELETE:
         return BoundClause(clause.do, condition, None)
     options: dict[str, Any] = {"zone": sides.zone, "case_sensitive": sides.case_sensitive}
-    given: Iterable[tuple[str, Any]] = _named(clause, sides)
+    values: Iterable[tuple[str, Any]] = _named(clause, sides)
     if clause.takes_all:
-        given = list(_all(sides, merge_schema, members=clause.updates, fills=fills))
+        values = list(_all(sides, merge_schema, members=clause.updates, fills=fills))
     bind = partial(sides.term, side=side)
     if clause.updates:
-        return BoundClause(clause.do, condition, bind_update(sides.target, given, bind, prefix=(sides.target_alias,), **options))
+        return BoundClause(clause.do, condition, bind_update(sides.target, values, bind, prefix=(sides.target_alias,), **options))
     fills_members = clause.takes_all and merge_schema
-    return BoundClause(clause.do, condition, bind_insert(sides.target, given, bind, whole=not fills_members, **options))
+    return BoundClause(clause.do, condition, bind_insert(sides.target, values, bind, whole=not fills_members, **options))
 
 
 def _named(clause: Clause, sides: Sides) -> Iterator[tuple[str, Any]]:
@@ -185,9 +185,9 @@ def _matched(
 
 def _source_path(sides: Sides, path: tuple[str, ...]) -> tuple[str, ...]:
     """Return the path by which the source has a column of the target, whose case may differ."""
-    found, fields = [], sides.source.fields
+    names, fields = [], sides.source.fields
     for name in path:
         f = next((h for h in fields if h.name == name), None) or next(h for h in fields if sides.same_name(h.name, name))
-        found.append(f.name)
+        names.append(f.name)
         fields = f.field_type.fields if isinstance(f.field_type, StructType) else ()
-    return tuple(found)
+    return tuple(names)

@@ -117,8 +117,8 @@ def combined(changes: Iterable[Changed]) -> Changed:
 def change_files(context: ChangeContext, group: Sequence[FileScanTask]) -> Changed:
     """Apply the context's decider to a group of whole data files."""
     decider = context.decider.begin()
-    found = apply_changes(context, ((task, partial(decider.changes, task)) for task in group))
-    return replace(found, reports=(decider.report(),))
+    changed = apply_changes(context, ((task, partial(decider.changes, task)) for task in group))
+    return replace(changed, reports=(decider.report(),))
 
 
 @dataclass(frozen=True)

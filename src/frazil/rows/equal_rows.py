@@ -30,10 +30,10 @@ def equal_rows(a: pa.Array, b: pa.Array) -> Flags:
 def _equal_values(a: pa.Array, b: pa.Array) -> Flags:
     if pa.types.is_null(a.type):
         return np.ones(len(a), bool)
-    found = pc.equal(a, b)
+    equal = pc.equal(a, b)
     if pa.types.is_floating(a.type):
-        found = pc.or_(found, pc.and_(pc.is_nan(a), pc.is_nan(b)))
-    return np.asarray(pc.fill_null(found, False).to_numpy(zero_copy_only=False))
+        equal = pc.or_(equal, pc.and_(pc.is_nan(a), pc.is_nan(b)))
+    return np.asarray(pc.fill_null(equal, False).to_numpy(zero_copy_only=False))
 
 
 def _equal_lists(a: pa.Array, b: pa.Array, both: Flags) -> Flags:

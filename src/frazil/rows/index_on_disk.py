@@ -51,12 +51,12 @@ def _index_in(
         types = _scatter(batches, null_safe, candidates, folder)
         hashes, begins, rows = _gathered(folder)
         starts, shift = buckets_of(hashes)
-        made = KeyIndex(keys_at, tuple(null_safe), hashes, begins, rows, starts, shift, is_exact(types, null_safe))
+        index = KeyIndex(keys_at, tuple(null_safe), hashes, begins, rows, starts, shift, is_exact(types, null_safe))
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    weakref.finalize(made, shutil.rmtree, folder, True)
-    return made
+    weakref.finalize(index, shutil.rmtree, folder, True)
+    return index
 
 
 def _scatter(

@@ -73,13 +73,13 @@ def stretches(
     rows = source.num_rows
     count = max(1, min(parallelism, source.nbytes // SLICE_BYTES))
     edges = [rows * i // count for i in range(count + 1)]
-    found = []
+    ranges = []
     for start, end in zip(edges, edges[1:], strict=False):
         here = matched[start:end]
         if not here.all():
-            kept = b"" if row_ids is None else zlib.compress(row_ids[start:end].tobytes(), 1)
-            found.append(Stretch(start, end - start, zlib.compress(np.packbits(here).tobytes(), 1) if here.any() else b"", kept))
-    return found
+            packed_ids = b"" if row_ids is None else zlib.compress(row_ids[start:end].tobytes(), 1)
+            ranges.append(Stretch(start, end - start, zlib.compress(np.packbits(here).tobytes(), 1) if here.any() else b"", packed_ids))
+    return ranges
 
 
 def insert_rows(context: InsertContext, stretch: Stretch) -> Inserted:
@@ -102,11 +102,11 @@ class _Rows:
         unmatched, row_ids, done = self._stretch.unmatched(), self._stretch.kept_row_ids(), 0
         for batch in self._source.batches(names, self._stretch.start, self._stretch.count):
             here = np.flatnonzero(unmatched[done : done + batch.num_rows])
-            kept = None if row_ids is None else row_ids[done : done + batch.num_rows][here]
+            ids_here = None if row_ids is None else row_ids[done : done + batch.num_rows][here]
             done += batch.num_rows
             if len(here):
                 rows = batch if len(here) == batch.num_rows else batch.take(pa.array(here))
-                yield from self._made(clauses, as_side(rows, self._merge.sides.source_alias), kept)
+                yield from self._made(clauses, as_side(rows, self._merge.sides.source_alias), ids_here)
 
     def _names(self, clauses: Sequence[BoundClause]) -> list[str]:
         wanted = {n for c in clauses for n in self._merge.names_of_source([c.condition], c)}
@@ -123,8 +123,8 @@ class _Rows:
             if len(hit):
                 assert clause.assignments is not None
                 self.count += len(hit)
-                made = clause.assignments.apply(remaining if len(hit) == len(left) else remaining.take(pa.array(hit)))
-                yield made if row_ids is None else _with_row_ids(made, row_ids[left[hit]])
+                inserted = clause.assignments.apply(remaining if len(hit) == len(left) else remaining.take(pa.array(hit)))
+                yield inserted if row_ids is None else _with_row_ids(inserted, row_ids[left[hit]])
             left = np.delete(left, hit)
 
 

@@ -65,7 +65,7 @@ def parts_of_target(on: Expression, sides: Sides) -> list[Expression]:
     """Return the parts of a qualified ON condition that read the target alone, as predicates over the table."""
     parts = on.parts if isinstance(on, And) else (on,)
     prefix = sides.target_alias + "."
-    return [without_alias(p) for p in parts if (found := names(p)) and all(n.startswith(prefix) for n in found)]
+    return [without_alias(p) for p in parts if (columns := names(p)) and all(n.startswith(prefix) for n in columns)]
 
 
 def without_alias(qualified: Expression) -> Expression:
@@ -74,5 +74,5 @@ def without_alias(qualified: Expression) -> Expression:
     def bare(r: Reference) -> Reference:
         return Reference(".".join(r.parts[1:]), r.parts[1:])
 
-    found: Expression = with_references(qualified, bare)
-    return found
+    unqualified: Expression = with_references(qualified, bare)
+    return unqualified

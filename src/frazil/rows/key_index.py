@@ -101,10 +101,10 @@ class KeyIndex:
         filled = pc.fill_null(key, pa.scalar(self.low - 1 if self.low > -(2**31) else self.low, key.type)) if key.null_count else key
         offset = filled.to_numpy(zero_copy_only=False).astype(np.int64, copy=False) - self.low
         inside = np.flatnonzero((offset >= 0) & (offset < len(self.bitmap)))
-        found: Rows = inside[self.bitmap[offset[inside]]]
+        likely: Rows = inside[self.bitmap[offset[inside]]]
         if key.null_count:
-            found = found[key.take(pa.array(found)).is_valid().to_numpy(zero_copy_only=False)]
-        return found
+            likely = likely[key.take(pa.array(likely)).is_valid().to_numpy(zero_copy_only=False)]
+        return likely
 
     def _runs(self, hashes: npt.NDArray[np.uint64]) -> Pairs:
         """Return the rows whose hash occurs in the index, and the run of each."""
@@ -160,10 +160,10 @@ def _bitmap(key: pa.Array, usable: Rows) -> tuple[int, npt.NDArray[np.bool_] | N
     low, high = bounds["min"].as_py(), bounds["max"].as_py()
     if low is None or high - low >= min(_WIDEST, max(1 << 16, _SPREAD * len(usable))):
         return 0, None
-    found = np.zeros(high - low + 1, bool)
+    bitmap = np.zeros(high - low + 1, bool)
     filled = pc.fill_null(key, pa.scalar(low, key.type)) if key.null_count else key
-    found[filled.to_numpy(zero_copy_only=False).astype(np.int64)[usable] - low] = True
-    return low, found
+    bitmap[filled.to_numpy(zero_copy_only=False).astype(np.int64)[usable] - low] = True
+    return low, bitmap
 
 
 def _portions(counts: Rows) -> Iterator[slice]:

@@ -18,11 +18,11 @@ Kind: TypeAlias = Literal["delete", "update", "merge"]
 OF_DELETES = ("delete_format", "target_delete_file_size_bytes", "delete_granularity")
 
 
-def mode_of(kind: Kind, metadata: TableMetadata, given: str | None = None, options: WriteOptions | None = None) -> Mode:
-    """Return the mode given, else the table's, else copy-on-write. Raises InvalidInput for an unknown mode and for options of delete files
-    where none are written, ValidationError for merge-on-read on a v1 table."""
+def mode_of(kind: Kind, metadata: TableMetadata, requested: str | None = None, options: WriteOptions | None = None) -> Mode:
+    """Return the mode asked for, else the table's, else copy-on-write. Raises InvalidInput for an unknown mode and for options of delete
+    files where none are written, ValidationError for merge-on-read on a v1 table."""
     of_table = CHANGE_MODE[kind]
-    mode = str(given).lower() if given is not None else of_table.of(metadata.properties)
+    mode = str(requested).lower() if requested is not None else of_table.of(metadata.properties)
     if mode != COPY_ON_WRITE and mode != MERGE_ON_READ:
         raise InvalidInput(f"mode must be {COPY_ON_WRITE} or {MERGE_ON_READ}, not {mode!r}.", table=metadata.location)
     if mode == MERGE_ON_READ and metadata.format_version < 2:

@@ -28,8 +28,8 @@ def rows_where(condition: Bound, batch: pa.RecordBatch) -> Rows:
     """Return the numbers of the rows for which the condition is TRUE."""
     if condition == TRUE:
         return np.arange(batch.num_rows)
-    found = evaluate(condition, batch)
-    return np.flatnonzero(found.fill_null(False).to_numpy(zero_copy_only=False))
+    matches = evaluate(condition, batch)
+    return np.flatnonzero(matches.fill_null(False).to_numpy(zero_copy_only=False))
 
 
 def key_values(keys: Sequence[Bound], side: pa.RecordBatch) -> list[pa.Array]:
@@ -48,9 +48,9 @@ IN_MEMORY = 8_000_000  # rows of a source up to which its index is held in memor
 
 
 def flags_of(rows: Rows, count: int) -> Any:
-    found = np.zeros(count, bool)
-    found[rows] = True
-    return found
+    flags = np.zeros(count, bool)
+    flags[rows] = True
+    return flags
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ class Pairing:
 
     @property
     def index(self) -> KeyIndex:
-        found: KeyIndex = self.source.fact(("index", self.merge.on), self._make_index)
-        return found
+        index: KeyIndex = self.source.fact(("index", self.merge.on), self._make_index)
+        return index
 
     def _make_index(self) -> KeyIndex:
         safe = [k.null_safe for k in self.merge.on.keys]
@@ -91,15 +91,15 @@ class Pairing:
         """Return the source rows that meet the source-only parts of ON; None: all of them."""
         if self.merge.on.of_source == TRUE:
             return None
-        found: Rows = self.source.fact(("candidates", self.merge.on.of_source), self._find_candidates)
-        return found
+        candidates: Rows = self.source.fact(("candidates", self.merge.on.of_source), self._find_candidates)
+        return candidates
 
     def _find_candidates(self) -> Rows:
-        found, first = [np.zeros(0, np.int64)], 0
+        pieces, first = [np.zeros(0, np.int64)], 0
         for batch in self.source.batches(self.merge.names_of_source([self.merge.on.of_source]) or self._any_name):
-            found.append(first + rows_where(self.merge.on.of_source, as_side(batch, self.merge.sides.source_alias)))
+            pieces.append(first + rows_where(self.merge.on.of_source, as_side(batch, self.merge.sides.source_alias)))
             first += batch.num_rows
-        return np.concatenate(found)
+        return np.concatenate(pieces)
 
     @property
     def key_names(self) -> list[str]:

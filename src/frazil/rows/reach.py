@@ -49,9 +49,9 @@ def _reach_of(key: JoinKey, pairing: Pairing, candidates: Rows | None) -> Predic
     column = _column(key.target)
     if column is None or isinstance(key.source.type, UUIDType):
         return AlwaysTrue()
-    known = _known(key.source, pairing, candidates)
-    found = known.predicate(column, key.source.type)
-    return Or(found, IsNull(column)) if key.null_safe and known.nulls and not isinstance(found, AlwaysTrue) else found
+    key_values = _known(key.source, pairing, candidates)
+    predicate = key_values.predicate(column, key.source.type)
+    return Or(predicate, IsNull(column)) if key.null_safe and key_values.nulls and not isinstance(predicate, AlwaysTrue) else predicate
 
 
 @dataclass
@@ -104,13 +104,13 @@ def _column(target: Bound) -> Reference | None:
 
 
 def _known(source: Bound, pairing: Pairing, candidates: Rows | None) -> _KeyValues:
-    merge, found, first = pairing.merge, _KeyValues(), 0
+    merge, key_values, first = pairing.merge, _KeyValues(), 0
     names = merge.names_of_source([source]) or [f.name for f in merge.sides.source.fields[:1]]
     for batch in pairing.source.batches(names):
         values = compute_over(source, as_side(batch, merge.sides.source_alias))
         if candidates is not None:
             low, high = np.searchsorted(candidates, (first, first + len(values)))
             values = values.take(pa.array(candidates[low:high] - first))
-        found.add(values)
+        key_values.add(values)
         first += batch.num_rows
-    return found
+    return key_values

@@ -55,13 +55,13 @@ class Sides:
     def of_source(self) -> frozenset[int]:
         return frozenset(self.source.by_id)
 
-    def condition(self, given: Any, side: Side = Side.BOTH) -> Bound:
+    def condition(self, condition: Any, side: Side = Side.BOTH) -> Bound:
         """Bind a condition over the columns of one side, or of both."""
-        return bind(self.qualified(given, side), self.pair, **self._means)
+        return bind(self.qualified(condition, side), self.pair, **self._means)
 
-    def term(self, given: Expression, side: Side = Side.BOTH) -> Bound:
+    def term(self, expression: Expression, side: Side = Side.BOTH) -> Bound:
         """Bind a value over the columns of one side, or of both."""
-        return bind_term(self.qualified(given, side), self.pair, **self._means)
+        return bind_term(self.qualified(expression, side), self.pair, **self._means)
 
     @property
     def _means(self) -> dict[str, Any]:
@@ -69,15 +69,15 @@ class Sides:
         named = columns_of_sides([(a, columns_of(s)) for a, s in sides])
         return {"case_sensitive": self.case_sensitive, "zone": self.zone, "ansi": self.ansi, "column_of": named}
 
-    def qualified(self, given: Any, side: Side = Side.BOTH) -> Expression:
+    def qualified(self, expression: Any, side: Side = Side.BOTH) -> Expression:
         """Qualify every column name of an expression with the alias of its side."""
-        found: Expression = with_references(_expression(given), lambda r: self._placed(r, side))
-        return found
+        qualified: Expression = with_references(_expression(expression), lambda r: self._placed(r, side))
+        return qualified
 
     def side_of(self, bound: Bound) -> Side | None:
         """Return the side whose columns an expression reads; None: it reads no column."""
-        found = {i in self.of_source for i in references(bound)}
-        return None if not found else Side.BOTH if len(found) == 2 else Side.SOURCE if True in found else Side.TARGET
+        in_source = {i in self.of_source for i in references(bound)}
+        return None if not in_source else Side.BOTH if len(in_source) == 2 else Side.SOURCE if True in in_source else Side.TARGET
 
     def _placed(self, reference: Reference, side: Side) -> Reference:
         first = reference.parts[0]
@@ -99,8 +99,8 @@ class Sides:
                 hint=f"Write {self.target_alias}.{reference} or {self.source_alias}.{reference}.", column=str(reference),
             )  # fmt: skip
         if not owners:
-            known = [f"{a}.{n}" for a, s in ((self.target_alias, self.target), (self.source_alias, self.source)) for n in s.column_names]
-            raise no_column(str(reference), known)
+            names = [f"{a}.{n}" for a, s in ((self.target_alias, self.target), (self.source_alias, self.source)) for n in s.column_names]
+            raise no_column(str(reference), names)
         return owners[0]
 
     def _has(self, schema: Schema, r: Reference) -> bool:
@@ -123,14 +123,14 @@ def sides_of(target: Schema, source: Schema, **more: Any) -> Sides:
     return Sides(target, assign_fresh_ids(source, fresh), **more)
 
 
-def _expression(given: Any) -> Expression:
-    if isinstance(given, bool):
-        return AlwaysTrue() if given else AlwaysFalse()
-    if isinstance(given, str):
-        return parse(given)
-    if isinstance(given, Expression):
-        return given
-    raise InvalidInput(f"A condition must be a string or a predicate of frazil.expressions, not {type(given).__name__}.")
+def _expression(condition: Any) -> Expression:
+    if isinstance(condition, bool):
+        return AlwaysTrue() if condition else AlwaysFalse()
+    if isinstance(condition, str):
+        return parse(condition)
+    if isinstance(condition, Expression):
+        return condition
+    raise InvalidInput(f"A condition must be a string or a predicate of frazil.expressions, not {type(condition).__name__}.")
 
 
 def with_references(node: Any, change: Callable[[Reference], Expression]) -> Any:
@@ -141,7 +141,7 @@ def with_references(node: Any, change: Callable[[Reference], Expression]) -> Any
         return tuple(with_references(n, change) for n in node)
     if not isinstance(node, Expression) or not dataclasses.is_dataclass(node):
         return node
-    made = copy.copy(node)
+    changed = copy.copy(node)
     for f in dataclasses.fields(node):
-        object.__setattr__(made, f.name, with_references(getattr(node, f.name), change))
-    return made
+        object.__setattr__(changed, f.name, with_references(getattr(node, f.name), change))
+    return changed

@@ -271,9 +271,9 @@ def on_storage(source: MergeSource, folder: str, storage: Storage) -> Iterator[M
         location = f"{folder}/source-{uuid.uuid4()}.arrow"
         with storage.open_output(location) as sink, pa.ipc.new_file(sink, source.table.schema) as writer:
             writer.write_table(source.table, max_chunksize=BATCH_ROWS)
-        found = open_source(SourceFiles((location,), storage))
-        yield found
-        forget(found)
+        copied = open_source(SourceFiles((location,), storage))
+        yield copied
+        forget(copied)
     finally:
         with contextlib.suppress(Exception):
             storage.delete_tree(folder)

@@ -25,8 +25,8 @@ SHOWN = 5
 
 def upsert_of(schema: Schema, join_cols: Sequence[str] | None, update: bool, insert: bool) -> tuple[Merge, tuple[str, ...]]:
     """Build the MERGE of an upsert, and return the columns it joins by. `join_cols` None: the table's identifier fields."""
-    known = [n for n in schema.column_names if n in schema.identifier_field_names()]
-    names = tuple([join_cols] if isinstance(join_cols, str) else join_cols or known)
+    identifiers = [n for n in schema.column_names if n in schema.identifier_field_names()]
+    names = tuple([join_cols] if isinstance(join_cols, str) else join_cols or identifiers)
     if not names:
         hint = "Name the key columns, as in t.upsert(frame, join_cols=['id'])."
         raise InvalidInput("upsert needs join_cols: the table has no identifier fields.", hint=hint)

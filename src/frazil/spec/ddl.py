@@ -150,8 +150,8 @@ def _type(tokens: _DdlTokens, ids: Iterator[int]) -> IcebergType:
         return DecimalType(precision, scale)
     if word == "fixed" and arguments:
         return FixedType(int(arguments[0]))
-    if found := _NAMES.get(word):
-        return found
+    if plain := _NAMES.get(word):
+        return plain
     try:
         return parse_primitive(f"{word}({', '.join(arguments)})" if arguments else word)
     except ValidationError as e:

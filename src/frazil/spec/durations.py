@@ -15,12 +15,12 @@ _UNITS = {
 _PLURALS = {f"{unit}s": ms for unit, ms in _UNITS.items() if len(unit) > 2}
 
 
-def duration_ms(name: str, given: Any) -> int:
+def duration_ms(name: str, duration: Any) -> int:
     """Parse the duration of an option into milliseconds; a timedelta is taken as well. Raises InvalidInput naming the option."""
-    if isinstance(given, timedelta):
-        given = str(given // timedelta(milliseconds=1))
-    found = re.fullmatch(r"(\d+)\s*([a-z]*)", str(given).strip().lower())
-    unit = None if found is None else _UNITS.get(found[2], _PLURALS.get(found[2]))
-    if found is None or unit is None:
-        raise InvalidInput(f"{name} must be a duration, not {given!r}.", hint="For example 0 s, 30 min, 1 h or 1 d.", option=name)
-    return int(found[1]) * unit
+    if isinstance(duration, timedelta):
+        duration = str(duration // timedelta(milliseconds=1))
+    match = re.fullmatch(r"(\d+)\s*([a-z]*)", str(duration).strip().lower())
+    unit = None if match is None else _UNITS.get(match[2], _PLURALS.get(match[2]))
+    if match is None or unit is None:
+        raise InvalidInput(f"{name} must be a duration, not {duration!r}.", hint="For example 0 s, 30 min, 1 h or 1 d.", option=name)
+    return int(match[1]) * unit

@@ -100,8 +100,8 @@ class TableMetadata(JsonModel):
 
     def snapshot_by_id(self, snapshot_id: int) -> Snapshot:
         """Return the snapshot with that id. Raises NoSuchSnapshotError when it is not retained."""
-        if found := self.snapshots.by_id(snapshot_id):
-            return found
+        if snapshot := self.snapshots.by_id(snapshot_id):
+            return snapshot
         raise NoSuchSnapshotError(
             f"Cannot find snapshot with ID {snapshot_id} in table {self.location}.",
             hint="It may have expired; t.history() lists those that are left.", table=self.location, snapshot_id=snapshot_id,
@@ -109,12 +109,12 @@ class TableMetadata(JsonModel):
 
     def ref(self, name: str) -> SnapshotRef:
         """Return the branch or tag of that name; `main` exists as soon as there is a snapshot. Raises NoSuchRefError."""
-        if found := self.refs.get(name):
-            return found
+        if ref := self.refs.get(name):
+            return ref
         if name == MAIN_BRANCH and self.current_snapshot_id is not None:
             return SnapshotRef(self.current_snapshot_id)
-        known = ", ".join(self.refs) or "none"
-        raise NoSuchRefError(f"Cannot find branch or tag {name!r} in table {self.location}; known: {known}.", table=self.location)
+        names = ", ".join(self.refs) or "none"
+        raise NoSuchRefError(f"Cannot find branch or tag {name!r} in table {self.location}; known: {names}.", table=self.location)
 
     def ref_snapshot(self, name: str | None) -> Snapshot | None:
         """Return the head snapshot of a branch or tag; None for a `main` without snapshot (and for None)."""
@@ -141,11 +141,11 @@ class TableMetadata(JsonModel):
 
     def snapshot_as_of(self, timestamp_ms: int, inclusive: bool = True) -> Snapshot | None:
         """Return the snapshot that was current at a time, by the snapshot log (spec, "Point in Time Reads"); None before the first."""
-        found = None
+        snapshot_id = None
         for entry in self.snapshot_log:
             if entry.timestamp_ms < timestamp_ms or (inclusive and entry.timestamp_ms == timestamp_ms):
-                found = entry.snapshot_id
-        return None if found is None else self.snapshot_by_id(found)
+                snapshot_id = entry.snapshot_id
+        return None if snapshot_id is None else self.snapshot_by_id(snapshot_id)
 
 
 def schema_of_spec(metadata: TableMetadata, spec: PartitionSpec) -> Schema:
@@ -155,5 +155,5 @@ def schema_of_spec(metadata: TableMetadata, spec: PartitionSpec) -> Schema:
     if not missing:
         return schema
     older = sorted(metadata.schemas, key=lambda s: -s.schema_id)
-    found = [next((s.by_id[i] for s in older if i in s.by_id), None) for i in missing]
-    return Schema(*schema.fields, *(f for f in found if f is not None), schema_id=schema.schema_id)
+    dropped = [next((s.by_id[i] for s in older if i in s.by_id), None) for i in missing]
+    return Schema(*schema.fields, *(f for f in dropped if f is not None), schema_id=schema.schema_id)

@@ -17,15 +17,15 @@ def meant_by(name: str) -> str | None:
         return None
     if (column := _of_column(name)) is not None:
         return column
-    known = _known_names()
-    near = difflib.get_close_matches(_plain(name), known, 1, _NEAR)
-    return known[near[0]] if near else None
+    names = _known_names()
+    near = difflib.get_close_matches(_plain(name), names, 1, _NEAR)
+    return names[near[0]] if near else None
 
 
 def _is_known(name: str) -> bool:
     of_data_files = re.sub(r"^write\.delete\.(parquet|orc|avro)\.", r"write.\1.", name)  # delete files have the properties of data files
-    known = {*TABLE_PROPERTIES, *RESERVED_PROPERTIES, *OF_OTHERS}
-    return any(n in known or n.startswith(tuple(COLUMN_PROPERTIES)) for n in (name, of_data_files))
+    names = {*TABLE_PROPERTIES, *RESERVED_PROPERTIES, *OF_OTHERS}
+    return any(n in names or n.startswith(tuple(COLUMN_PROPERTIES)) for n in (name, of_data_files))
 
 
 def _of_column(name: str) -> str | None:

@@ -33,10 +33,10 @@ class NameMapping:
 
     def find(self, *path: str) -> MappedField | None:
         """Find the mapping of a column by its path, one name per level."""
-        found: MappedField | None = MappedField((), None, self.fields)
+        mapped: MappedField | None = MappedField((), None, self.fields)
         for name in path:
-            found = found.find(name) if found else None
-        return found
+            mapped = mapped.find(name) if mapped else None
+        return mapped
 
 
 def parse_name_mapping(text: str) -> NameMapping:
@@ -85,12 +85,12 @@ def name_mapping_to_json(mapping: NameMapping) -> str:
     """Format a name mapping as the text of the table property."""
 
     def level(fields: Sequence[MappedField]) -> list[dict[str, Any]]:
-        made = []
+        objects = []
         for f in fields:
             obj: dict[str, Any] = {} if f.field_id is None else {"field-id": f.field_id}
             obj["names"] = list(f.names)
-            made.append({**obj, "fields": level(f.fields)} if f.fields else obj)
-        return made
+            objects.append({**obj, "fields": level(f.fields)} if f.fields else obj)
+        return objects
 
     return msgspec.json.encode(level(mapping.fields)).decode()
 

@@ -95,9 +95,9 @@ def _matching(pattern: str, description: str, convert: Callable[[str], T], strip
     return PropertyKind(read, description, strips)
 
 
-def _one_of(*known: str) -> PropertyKind[str]:
-    wanted = " or ".join(known) if len(known) == 2 else f"one of {', '.join(known)}"
-    return _matching("|".join(map(re.escape, known)), wanted, str.lower)
+def _one_of(*words: str) -> PropertyKind[str]:
+    wanted = " or ".join(words) if len(words) == 2 else f"one of {', '.join(words)}"
+    return _matching("|".join(map(re.escape, words)), wanted, str.lower)
 
 
 def _fraction(text: str) -> float:
@@ -108,10 +108,10 @@ def _fraction(text: str) -> float:
 
 def size_in_bytes(text: str) -> int:
     """Parse a number of bytes such as `64MB`, `1g`, `4096`. Raises ValueError."""
-    found = re.fullmatch(r"(\d+)\s*([kmg]?b?)", text.strip(), re.IGNORECASE)
-    if found is None:
+    match = re.fullmatch(r"(\d+)\s*([kmg]?b?)", text.strip(), re.IGNORECASE)
+    if match is None:
         raise ValueError(text)
-    return int(found[1]) * UNITS[found[2].lower()]
+    return int(match[1]) * UNITS[match[2].lower()]
 
 
 def _positive_size(text: str) -> int:
@@ -136,23 +136,23 @@ MARK = PropertyKind(lambda text: _mark(text), 'the mark of a write, {"number": n
 
 
 def _truth(text: str) -> bool:
-    if (found := _TRUTHS.get(text.lower())) is None:
+    if (truth := _TRUTHS.get(text.lower())) is None:
         raise ValueError(text)
-    return found
+    return truth
 
 
 def _object(text: str) -> dict[str, Any]:
-    if not isinstance(found := json.loads(text), dict):
+    if not isinstance(obj := json.loads(text), dict):
         raise ValueError(text)
-    return found
+    return obj
 
 
 def _mark(text: str) -> tuple[int, int | None]:
     """Parse the mark of a txn: the number of the last write and the snapshot that it made."""
-    found = json.loads(text)
-    if not isinstance(found, dict) or type(number := found.get("number")) is not int:
+    mark = json.loads(text)
+    if not isinstance(mark, dict) or type(number := mark.get("number")) is not int:
         raise ValueError(text)
-    if type(snapshot_id := found.get("snapshot-id")) not in (int, type(None)):
+    if type(snapshot_id := mark.get("snapshot-id")) not in (int, type(None)):
         raise ValueError(text)
     return number, snapshot_id
 
@@ -164,8 +164,8 @@ COLUMN_PROPERTIES: Final[dict[str, ColumnProperty[Any]]] = {}
 
 
 def _property(name: str, kind: PropertyKind[T], default: D) -> TableProperty[T, D]:
-    TABLE_PROPERTIES[name] = made = TableProperty(name, kind, default)
-    return made
+    TABLE_PROPERTIES[name] = property_ = TableProperty(name, kind, default)
+    return property_
 
 
 def _of_format(name: str, kind: PropertyKind[T], default: D) -> TableProperty[T, D]:
@@ -177,8 +177,8 @@ def _of_format(name: str, kind: PropertyKind[T], default: D) -> TableProperty[T,
 
 
 def _of_columns(prefix: str, kind: PropertyKind[T]) -> ColumnProperty[T]:
-    COLUMN_PROPERTIES[prefix] = made = ColumnProperty(prefix, kind)
-    return made
+    COLUMN_PROPERTIES[prefix] = property_ = ColumnProperty(prefix, kind)
+    return property_
 
 
 FORMATS: Final = ("parquet", "orc", "avro")
@@ -322,19 +322,19 @@ _NOT_OF_DELETES = (
 def check_values(properties: Mapping[str, str]) -> None:
     """Check the values of the properties that are known here. Raises ValidationError naming the property, its value and what it takes."""
     for key, text in properties.items():
-        known = TABLE_PROPERTIES.get(key) or next((p for prefix, p in COLUMN_PROPERTIES.items() if key.startswith(prefix)), None)
-        if known is not None:
-            known.kind.parse(key, text)
+        property_ = TABLE_PROPERTIES.get(key) or next((p for prefix, p in COLUMN_PROPERTIES.items() if key.startswith(prefix)), None)
+        if property_ is not None:
+            property_.kind.parse(key, text)
 
 
 def properties_of_deletes(properties: Mapping[str, str]) -> dict[str, str]:
     """Return the properties of data files as delete files take them: `write.delete.<format>.…` first, and no properties of single
     columns."""
-    found = {k: v for k, v in properties.items() if not k.startswith(_NOT_OF_DELETES)}
+    of_deletes = {k: v for k, v in properties.items() if not k.startswith(_NOT_OF_DELETES)}
     for format_ in FORMATS:
         prefix = f"write.delete.{format_}."
-        found |= {f"write.{format_}.{k[len(prefix) :]}": v for k, v in properties.items() if k.startswith(prefix)}
-    return found
+        of_deletes |= {f"write.{format_}.{k[len(prefix) :]}": v for k, v in properties.items() if k.startswith(prefix)}
+    return of_deletes
 
 
 def property_text(key: str, value: Any) -> str:

@@ -35,11 +35,11 @@ METADATA_COLUMNS = {
 }  # fmt: skip
 
 
-def no_column(name: str | int, known: Sequence[str]) -> ValidationError:
+def no_column(name: str | int, columns: Sequence[str]) -> ValidationError:
     """Make the error for a column that does not exist, with the name that may be meant."""
-    by_lower = {n.lower(): n for n in known}
+    by_lower = {n.lower(): n for n in columns}
     near = difflib.get_close_matches(str(name).lower(), by_lower, 1)
-    text = f"Cannot find column {name!r}; columns are: {', '.join(known[:40]) or '(none)'}{', …' if len(known) > 40 else ''}."
+    text = f"Cannot find column {name!r}; columns are: {', '.join(columns[:40]) or '(none)'}{', …' if len(columns) > 40 else ''}."
     return ValidationError(text, hint=f"Did you mean {by_lower[near[0]]!r}?" if near else None, column=str(name))
 
 
@@ -105,10 +105,10 @@ class Schema(JsonModel):
     @cached_property
     def by_id(self) -> dict[int, NestedField]:
         """Map ids to fields, at any depth."""
-        found = {f.field_id: f for _, f, _ in self._walked}
-        if len(found) != len(self._walked):
+        fields = {f.field_id: f for _, f, _ in self._walked}
+        if len(fields) != len(self._walked):
             raise ValidationError("A field id occurs twice in the schema.", schema_id=self.schema_id)
-        return found
+        return fields
 
     @cached_property
     def _by_name(self) -> dict[str, NestedField]:
@@ -116,10 +116,10 @@ class Schema(JsonModel):
 
     @cached_property
     def _by_lower_name(self) -> dict[str, list[NestedField]]:
-        found: dict[str, list[NestedField]] = {}
+        by_lower_name: dict[str, list[NestedField]] = {}
         for name, f, _ in self._walked:
-            found.setdefault(name.lower(), []).append(f)
-        return found
+            by_lower_name.setdefault(name.lower(), []).append(f)
+        return by_lower_name
 
     @cached_property
     def _names(self) -> dict[int, str]:
@@ -136,16 +136,16 @@ class Schema(JsonModel):
 
     def find_field(self, name_or_id: str | int, case_sensitive: bool = True) -> NestedField:
         """Find the field with that id or (dotted) name. Raises ValidationError, listing similar names, when there is none."""
-        found = self.get_field(name_or_id, case_sensitive)
-        if found is None:
+        column = self.get_field(name_or_id, case_sensitive)
+        if column is None:
             raise no_column(name_or_id, self.column_names)
-        return found
+        return column
 
     def get_field(self, name_or_id: str | int, case_sensitive: bool = True) -> NestedField | None:
         if isinstance(name_or_id, int):
             return self.by_id.get(name_or_id)
-        if found := self._by_name.get(name_or_id):
-            return found
+        if column := self._by_name.get(name_or_id):
+            return column
         if case_sensitive:
             return None
         near = self._by_lower_name.get(name_or_id.lower(), [])
@@ -194,15 +194,15 @@ def _walk(fields: Iterable[NestedField], prefix: str, around: tuple[int, ...]) -
 
 
 def _project(fields: tuple[NestedField, ...], ids: set[int]) -> tuple[NestedField, ...]:
-    kept = []
+    projected = []
     for column in fields:
         if column.field_id in ids:
-            kept.append(column)
+            projected.append(column)
         elif inner := _project(children(column.field_type), ids):
             if not isinstance(column.field_type, StructType):  # a map keeps its key beside a pruned value
                 inner = tuple(next((i for i in inner if i.field_id == c.field_id), c) for c in children(column.field_type))
-            kept.append(replace(column, field_type=with_children(column.field_type, inner)))
-    return tuple(kept)
+            projected.append(replace(column, field_type=with_children(column.field_type, inner)))
+    return tuple(projected)
 
 
 def assign_fresh_ids(schema: Schema, next_id: Callable[[], int] | None = None) -> Schema:

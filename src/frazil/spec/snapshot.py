@@ -103,8 +103,8 @@ class Snapshots(Sequence[Snapshot]):
 
     @classmethod
     def of(cls, snapshots: Iterable[Snapshot]) -> Snapshots:
-        known = list(snapshots)
-        return cls((s.snapshot_id for s in known), known, [None] * len(known))
+        items = list(snapshots)
+        return cls((s.snapshot_id for s in items), items, [None] * len(items))
 
     @classmethod
     def read(cls, ids: Iterable[int], texts: Sequence[bytes], decode: Callable[[bytes], Snapshot]) -> Snapshots:
@@ -112,9 +112,9 @@ class Snapshots(Sequence[Snapshot]):
 
     def texts(self, encode: Callable[[Snapshot], bytes]) -> list[bytes]:
         """Return the JSON text of each snapshot: as it was read or written before, else by `encode`."""
-        made = [encode(self._snapshot_at(i)) if text is None else text for i, text in enumerate(self._texts)]
-        self._texts[:] = made
-        return made
+        texts = [encode(self._snapshot_at(i)) if text is None else text for i, text in enumerate(self._texts)]
+        self._texts[:] = texts
+        return texts
 
     def _snapshot_at(self, position: int) -> Snapshot:
         item = self._known[position]
@@ -195,8 +195,8 @@ class SnapshotsLater(Snapshots):
     def by_id(self, snapshot_id: int | None) -> Snapshot | None:
         if snapshot_id is None:
             return None
-        found = self._first.by_id(snapshot_id)
-        return super().by_id(snapshot_id) if found is None else found
+        snapshot = self._first.by_id(snapshot_id)
+        return super().by_id(snapshot_id) if snapshot is None else snapshot
 
 
 @dataclass(frozen=True)

@@ -47,11 +47,11 @@ class SortField(JsonModel):
     ):
         towards = _one_of(SortDirection, direction)
         nulls = default_nulls(towards) if null_order is None else _one_of(NullOrder, null_order)
-        found = {
+        members = {
             "source_id": source_id, "transform": parse_transform(transform) if isinstance(transform, str) else transform,
             "direction": towards, "null_order": nulls, "source_ids": source_ids, "extra": extra or {},
         }  # fmt: skip
-        for name, value in found.items():
+        for name, value in members.items():
             object.__setattr__(self, name, value)
 
     def __str__(self) -> str:
@@ -62,11 +62,11 @@ class SortField(JsonModel):
 E = TypeVar("E", SortDirection, NullOrder)
 
 
-def _one_of(kind: type[E], given: E | str) -> E:
+def _one_of(kind: type[E], word: E | str) -> E:
     try:
-        return kind(given.lower())
+        return kind(word.lower())
     except ValueError:
-        raise ValidationError(f"{given!r} is none of: {', '.join(kind)}.") from None
+        raise ValidationError(f"{word!r} is none of: {', '.join(kind)}.") from None
 
 
 def default_nulls(direction: SortDirection) -> NullOrder:

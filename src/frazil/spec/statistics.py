@@ -18,10 +18,10 @@ class StatisticsBlob:
     properties: dict[str, str] | None = None
 
     def to_object(self) -> dict[str, Any]:
-        found: dict[str, Any] = {
+        obj: dict[str, Any] = {
             "type": self.type, "snapshot-id": self.snapshot_id, "sequence-number": self.sequence_number, "fields": list(self.fields),
         }  # fmt: skip
-        return found if self.properties is None else {**found, "properties": dict(self.properties)}
+        return obj if self.properties is None else {**obj, "properties": dict(self.properties)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,11 +37,11 @@ class StatisticsFile:
 
     def to_object(self) -> dict[str, Any]:
         """Return the JSON object of the spec."""
-        found: dict[str, Any] = {
+        obj: dict[str, Any] = {
             "snapshot-id": self.snapshot_id, "statistics-path": self.statistics_path, "file-size-in-bytes": self.file_size_in_bytes,
             "file-footer-size-in-bytes": self.file_footer_size_in_bytes, "blob-metadata": [b.to_object() for b in self.blob_metadata],
         }  # fmt: skip
-        return found if self.key_metadata is None else {**found, "key-metadata": self.key_metadata}
+        return obj if self.key_metadata is None else {**obj, "key-metadata": self.key_metadata}
 
 
 @dataclass(frozen=True, kw_only=True)

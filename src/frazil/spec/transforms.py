@@ -172,8 +172,8 @@ _SIMPLE: dict[str, Transform] = {
 def parse_transform(text: str) -> Transform:
     """Parse the transform that the spec writes as `text` (`bucket[16]`, any case); an unknown one becomes UnknownTransform."""
     lowered = text.strip().lower()
-    if found := _SIMPLE.get(lowered):
-        return found
+    if simple := _SIMPLE.get(lowered):
+        return simple
     if match := re.fullmatch(r"(bucket|truncate)\[(\d+)\]", lowered):
         return (BucketTransform if match[1] == "bucket" else TruncateTransform)(int(match[2]))
     return UnknownTransform(text)
@@ -210,8 +210,8 @@ def parse_term(text: str) -> TransformTerm:
         return TransformTerm(kind(int(width)), unquote(column), name)
     if function in _SIMPLE and len(arguments) == 1:
         return TransformTerm(_SIMPLE[function], unquote(arguments[0]), name)
-    known = "Known: identity, bucket(n, c), truncate(w, c), years, months, days, hours, void."
-    raise ParseError(f"{text!r} is no partition transform.", hint=known)
+    hint = "Known: identity, bucket(n, c), truncate(w, c), years, months, days, hours, void."
+    raise ParseError(f"{text!r} is no partition transform.", hint=hint)
 
 
 def unquote(column: str) -> str:

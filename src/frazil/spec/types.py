@@ -291,8 +291,8 @@ _WITH_ARGUMENTS: tuple[tuple[str, Callable[..., PrimitiveType]], ...] = (
 
 def parse_primitive(text: str) -> PrimitiveType:
     """Parse the primitive that the spec writes as `text`; blanks around arguments are allowed. Raises ValidationError for other texts."""
-    if found := _PLAIN.get(text):
-        return found
+    if plain := _PLAIN.get(text):
+        return plain
     for pattern, make in _WITH_ARGUMENTS:
         if match := re.fullmatch(pattern, text):
             return make(*match.groups())
@@ -301,9 +301,9 @@ def parse_primitive(text: str) -> PrimitiveType:
 
 def _as_type(holder: Any, name: str) -> None:
     """Replace a member of a frozen dataclass that was given as text by the type that the text names. Raises ValidationError."""
-    given = getattr(holder, name)
-    if isinstance(given, str):
-        object.__setattr__(holder, name, parse_primitive(given))
+    member = getattr(holder, name)
+    if isinstance(member, str):
+        object.__setattr__(holder, name, parse_primitive(member))
 
 
 def children(type_: IcebergType) -> tuple[NestedField, ...]:

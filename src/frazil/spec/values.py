@@ -81,12 +81,12 @@ def internal_value(type_: IcebergType, value: Any) -> Any:
     if value is None:
         return None
     try:
-        found = _internal(type_, value)
+        internal = _internal(type_, value)
     except (ValueError, ArithmeticError, TypeError) as e:
         raise InvalidInput(f"{value!r} is no value of type {type_}.") from e
-    if found is None:
+    if internal is None:
         raise InvalidInput(f"{value!r} is no value of type {type_}.")
-    return found
+    return internal
 
 
 def promoted(old: IcebergType, new: IcebergType, value: Any) -> Any:

@@ -13,8 +13,8 @@ _OLDEST = (4, 1)
 
 def check_pyspark(version: str) -> None:
     """Check the release of PySpark. Raises NotInstalledError for one that is too old, naming the supported releases."""
-    found = re.match(r"(\d+)\.(\d+)", version)
-    if found is not None and (int(found[1]), int(found[2])) < _OLDEST:
+    match = re.match(r"(\d+)\.(\d+)", version)
+    if match is not None and (int(match[1]), int(match[2])) < _OLDEST:
         raise NotInstalledError(
             f"PySpark {version} is installed; Frazil works with {PYSPARK}.", hint="pip install 'frazil[spark]' brings one of them."
         )

@@ -111,8 +111,8 @@ def _leave_only(operation: WriteOperation, committed: Iterable[str], linger: flo
         root = data_root(operation.location, operation.properties)
         until = time.monotonic() + linger
         while True:
-            found = (f.location for f in storage.list(root) if operation.operation_id in f.location)
-            storage.delete_many([f for f in found if base_name(f) not in names_to_keep])
+            locations = (f.location for f in storage.list(root) if operation.operation_id in f.location)
+            storage.delete_many([f for f in locations if base_name(f) not in names_to_keep])
             if time.monotonic() >= until:
                 return
             time.sleep(_PAUSE)

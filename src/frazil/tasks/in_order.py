@@ -61,8 +61,8 @@ class InOrder(Generic[U, R]):
         for thread in self._threads:
             thread.start()
         try:
-            while (found := self._next()) is not None:
-                yield found[0]
+            while (entry := self._next()) is not None:
+                yield entry[0]
         finally:
             self.close()
 
@@ -80,10 +80,10 @@ class InOrder(Generic[U, R]):
             while True:
                 head = self._slots[0] if self._slots else None
                 if head is not None and head.ready:
-                    found = head.ready.popleft()
-                    self._held -= found[1]
+                    entry = head.ready.popleft()
+                    self._held -= entry[1]
                     self._state.notify_all()
-                    return found
+                    return entry
                 if head is not None and head.done:
                     self._slots.popleft()
                     self._state.notify_all()

@@ -194,7 +194,7 @@ class ServerBackend:
 
     def namespace_exists(self, namespace: Identifier) -> bool:
         key = check_namespace(namespace)
-        return any(known[: len(key)] == key for known in self._namespaces)
+        return any(existing[: len(key)] == key for existing in self._namespaces)
 
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str] = {}) -> None:
         with self._lock:
@@ -213,7 +213,7 @@ class ServerBackend:
         if parent:
             self._existing(parent)
         depth = len(parent) + 1
-        return sorted({known[:depth] for known in self._namespaces if len(known) >= depth and known[: depth - 1] == tuple(parent)})
+        return sorted({path[:depth] for path in self._namespaces if len(path) >= depth and path[: depth - 1] == tuple(parent)})
 
     def load_namespace_properties(self, namespace: Identifier) -> dict[str, str]:
         return dict(self._existing(namespace))

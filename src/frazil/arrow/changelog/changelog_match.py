@@ -73,12 +73,12 @@ class Matcher(AbstractContextManager["Matcher"]):
 
     def add(self, task: int, places: Numbers, rows: Digests, keys: Digests | None = None) -> None:
         """Add rows of a task: their positions in its file, their digests and, when `keyed`, the digests of their keys."""
-        found = np.zeros(len(places), _KEYED if self.keyed else _PLAIN)
-        found["a"], found["b"], found["source"], found["place"] = rows[0], rows[1], task, places
+        digests = np.zeros(len(places), _KEYED if self.keyed else _PLAIN)
+        digests["a"], digests["b"], digests["source"], digests["place"] = rows[0], rows[1], task, places
         if keys is not None:
-            found["ka"], found["kb"] = keys
-        self._held.append(found)
-        self._bytes += found.nbytes
+            digests["ka"], digests["kb"] = keys
+        self._held.append(digests)
+        self._bytes += digests.nbytes
         if self._bytes * (1 + _SORTING) > self.budget:
             self._spill()
 

@@ -144,9 +144,9 @@ def read_together(tasks: Sequence[ChangelogTask], read: ChangelogRead) -> Iterat
     columns = read.columns
     context = read.context.sharing_deletes(projection=Schema(*columns.fields, _POS) if verdicts else columns)
     for number, batch in _in_order(tasks, lambda t: changelog_rows(t, context), context.options):
-        found = labelled(tasks[number], batch, read, columns, verdicts[number] if verdicts else None)
-        if found.num_rows:
-            yield found
+        rows = labelled(tasks[number], batch, read, columns, verdicts[number] if verdicts else None)
+        if rows.num_rows:
+            yield rows
 
 
 def _matched(tasks: Sequence[ChangelogTask], read: ChangelogRead) -> Matcher:

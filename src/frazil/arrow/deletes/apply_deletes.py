@@ -36,10 +36,10 @@ def key_schema(schemas: Iterable[Schema]) -> Schema:
 
     Equality deletes may compare columns that the current schema has dropped.
     """
-    found: tuple[NestedField, ...] = ()
+    columns: tuple[NestedField, ...] = ()
     for schema in sorted(schemas, key=lambda s: s.schema_id, reverse=True):
-        found = _joined(found, schema.fields)
-    return Schema(*(_optional(f) for f in found))
+        columns = _joined(columns, schema.fields)
+    return Schema(*(_optional(f) for f in columns))
 
 
 def widened(own: Schema, keys: Schema) -> Schema:
@@ -98,18 +98,18 @@ class RowDeletes:
         begin, end = np.searchsorted(self.positions, (first, first + count))
         if begin == end:
             return None
-        found = np.zeros(count, bool)
-        found[self.positions[begin:end] - first] = True
-        return found
+        flags = np.zeros(count, bool)
+        flags[self.positions[begin:end] - first] = True
+        return flags
 
     def deleted(self, first: int, count: int, columns: Sequence[pa.Array] = (), fields: Sequence[NestedField] = ()) -> Flags | None:
         """Flag the deleted rows of a batch that begins at row `first` of the file; `columns` hold the keys. None when no row is deleted."""
-        found = self.by_position(first, count)
+        flags = self.by_position(first, count)
         for test in self.tests:
             here = test.deleted(columns, fields)
             if here.any():
-                found = here if found is None else found | here
-        return found
+                flags = here if flags is None else flags | here
+        return flags
 
 
 def deletes_of(

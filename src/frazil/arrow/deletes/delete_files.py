@@ -78,12 +78,12 @@ def positions_of(file: DataFile, deletes: Sequence[DataFile], storage: Storage, 
 
     Raises CorruptData, NoSuchFileError, Unsupported, naming the delete file.
     """
-    found = []
+    per_delete = []
     for delete in deletes:
         here = _vector(delete, file, storage, cache) if delete.is_dv else _from_file(delete, file, storage, cache)
         _check_range(delete, file, here)
-        found.append(here)
-    return union_of(found)
+        per_delete.append(here)
+    return union_of(per_delete)
 
 
 def _vector(delete: DataFile, file: DataFile, storage: Storage, cache: DeleteCache) -> Positions:
@@ -120,10 +120,10 @@ def _from_file(delete: DataFile, file: DataFile, storage: Storage, cache: Delete
     wanted = str(normalised(pa.array([file.file_path], pa.string()))[0])
     if delete.record_count * 64 > cache.max_bytes:  # too large for the cache: only the positions of this data file are kept
         return _grouped(delete, storage, wanted).of(wanted)
-    found = cache.get_or_make(
+    grouped = cache.get_or_make(
         ("positions", delete.file_path), lambda: _grouped(delete, storage, None), lambda f: f.positions.nbytes + 300 * len(f.numbers) + 500
     )  # fmt: skip
-    return found.of(wanted)
+    return grouped.of(wanted)
 
 
 def _grouped(delete: DataFile, storage: Storage, only: str | None) -> _PositionFile:
@@ -171,9 +171,9 @@ def position_batches(delete: DataFile, files: Sequence[DataFile], storage: Stora
         for names, encoded, places in _position_rows(delete, storage):
             for number, name in enumerate(names):
                 if (file := wanted.get(name)) is not None:
-                    found = distinct(places[encoded == number])
-                    _check_range(delete, file, found)
-                    yield file.file_path, found
+                    positions = distinct(places[encoded == number])
+                    _check_range(delete, file, positions)
+                    yield file.file_path, positions
 
 
 def _check_range(delete: DataFile, file: DataFile, positions: Positions) -> None:

@@ -81,15 +81,15 @@ class KeySet:
         wanted = hash_columns(columns)
         bucket = (wanted >> np.uint64(self.shift)).astype(np.int64)
         slot, end_slot = self.starts[bucket].astype(np.int64), self.starts[bucket + 1]
-        found = np.zeros(len(wanted), bool)
+        flags = np.zeros(len(wanted), bool)
         rows = np.flatnonzero(slot < end_slot)
         while len(rows):
             candidates = rows[self.hashes[slot[rows]] == wanted[rows]]
             if len(candidates):
-                found[candidates[rows_equal(columns, candidates, self.columns, slot[candidates])]] = True
+                flags[candidates[rows_equal(columns, candidates, self.columns, slot[candidates])]] = True
             slot[rows] += 1
-            rows = rows[(slot[rows] < end_slot[rows]) & ~found[rows]]
-        return found
+            rows = rows[(slot[rows] < end_slot[rows]) & ~flags[rows]]
+        return flags
 
 
 def rows_equal(left: Sequence[pa.Array], left_rows: Any, right: Sequence[pa.Array], right_rows: Any) -> Flags:
@@ -108,13 +108,13 @@ def rows_equal(left: Sequence[pa.Array], left_rows: Any, right: Sequence[pa.Arra
 def hash_columns(columns: Sequence[pa.Array]) -> Words:
     """Hash the rows of canonical columns to 64 bits per row; equal rows have equal hashes."""
     with np.errstate(over="ignore"):
-        found = np.zeros(len(columns[0]), np.uint64)
+        hashes = np.zeros(len(columns[0]), np.uint64)
         for column in columns:
             for words in _words(column):
-                found = _mixed(found ^ _mixed(words + _NULL))
+                hashes = _mixed(hashes ^ _mixed(words + _NULL))
             if column.null_count:
-                found[column.is_null().to_numpy(zero_copy_only=False)] ^= _NULL
-    return found
+                hashes[column.is_null().to_numpy(zero_copy_only=False)] ^= _NULL
+    return hashes
 
 
 def _words(column: pa.Array) -> list[Words]:

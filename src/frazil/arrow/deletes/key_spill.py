@@ -48,13 +48,13 @@ class SpilledKeys:
 
     def has(self, columns: Sequence[pa.Array]) -> Flags:
         """Flag the rows of these canonical columns that are keys of the set."""
-        found = np.zeros(len(columns[0]), bool)
+        flags = np.zeros(len(columns[0]), bool)
         where = _places(columns, len(self.parts))
         for n in np.unique(where):
             if (part := self.parts[n]) is not None:
                 rows = np.flatnonzero(where == n)
-                found[rows] = part.has([c.take(pa.array(rows)) for c in columns])
-        return found
+                flags[rows] = part.has([c.take(pa.array(rows)) for c in columns])
+        return flags
 
 
 def _places(columns: Sequence[pa.Array], count: int) -> npt.NDArray[np.int64]:

@@ -45,7 +45,7 @@ def file_schema(schema: pa.Schema, mapping: NameMapping | None) -> FileSchema | 
 
 
 def _fields(fields: Sequence[pa.Field], leaf: int) -> tuple[tuple[FileField, ...], int]:
-    made = []
+    columns = []
     for f in fields:
         first = leaf
         children: tuple[FileField, ...] = ()
@@ -53,18 +53,18 @@ def _fields(fields: Sequence[pa.Field], leaf: int) -> tuple[tuple[FileField, ...
             children, leaf = _fields(inside, leaf)
         elif not pa.types.is_struct(f.type):
             leaf += 1
-        made.append(FileField(_field_id(f), f.name, f.type, children, (first, leaf)))
-    return tuple(made), leaf
+        columns.append(FileField(_field_id(f), f.name, f.type, children, (first, leaf)))
+    return tuple(columns), leaf
 
 
 def _field_id(f: pa.Field) -> int | None:
     metadata = f.metadata or {}
     text = metadata.get(PARQUET_FIELD_ID, metadata.get(ORC_FIELD_ID))
     try:
-        found = int(text) if text is not None else None
+        field_id = int(text) if text is not None else None
     except ValueError:
         return None
-    return None if found is None or found < 0 else found
+    return None if field_id is None or field_id < 0 else field_id
 
 
 def _has_ids(fields: Iterable[FileField]) -> bool:
@@ -72,8 +72,8 @@ def _has_ids(fields: Iterable[FileField]) -> bool:
 
 
 def _mapped(fields: tuple[FileField, ...], mapping: Iterable[MappedField]) -> tuple[FileField, ...]:
-    known = {name: m for m in mapping for name in m.names}
-    return tuple(_map_one(f, known.get(f.name)) for f in fields)
+    by_name = {name: m for m in mapping for name in m.names}
+    return tuple(_map_one(f, by_name.get(f.name)) for f in fields)
 
 
 def _map_one(field: FileField, mapped: MappedField | None) -> FileField:

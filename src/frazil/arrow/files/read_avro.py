@@ -88,8 +88,8 @@ class AvroSource:
                 if offset != len(block):
                     raise CorruptData(f"A block holds {len(block) - offset} bytes more than its rows take.")
 
-        found = rows()
-        while batch := list(itertools.islice(found, batch_size)):
+        records = rows()
+        while batch := list(itertools.islice(records, batch_size)):
             yield batch
 
     def bytes_of(self, piece: Piece, plan: ColumnsPlan) -> int:
@@ -145,10 +145,10 @@ def _leaf(node: AvroNode) -> pa.DataType:
 
 
 def _number(node: AvroNode, key: str) -> int:
-    found = node.properties.get(key, 0)
-    if not isinstance(found, int):
-        raise CorruptData(f"A decimal of the Avro file has {key} {str(found)[:40]}.")
-    return found
+    number = node.properties.get(key, 0)
+    if not isinstance(number, int):
+        raise CorruptData(f"A decimal of the Avro file has {key} {str(number)[:40]}.")
+    return number
 
 
 def _array(node: AvroNode, type_: pa.DataType, values: Sequence[Any]) -> pa.Array:

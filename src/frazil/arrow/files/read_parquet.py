@@ -73,8 +73,8 @@ def prune(
     def ranges(field_id: int) -> Sequence[Range]:
         return (_range(field_id, groups, fields, schema, constants),)
 
-    found = outcomes(bound, ranges, len(pieces))
-    return [Piece(p.number, p.first_row, p.rows, bool(o == TRUE)) for p, o in zip(pieces, found, strict=True) if o & TRUE]
+    group_outcomes = outcomes(bound, ranges, len(pieces))
+    return [Piece(p.number, p.first_row, p.rows, bool(o == TRUE)) for p, o in zip(pieces, group_outcomes, strict=True) if o & TRUE]
 
 
 def _range(field_id: int, groups: Sequence[Any], fields: Sequence[FileField], schema: Schema, constants: Mapping[int, Any]) -> Range:

@@ -21,9 +21,9 @@ def joined_footer(parts: Sequence[tuple[bytes, int]]) -> bytes:
     rows, rest = 0, b""
     groups: list[bytes] = []
     for footer, (_, moved) in zip(footers, parts, strict=True):
-        count, found, end = _opened(footer.after)
+        count, begins, end = _opened(footer.after)
         rows, rest = rows + count, rest or footer.after[end:]
-        for position in found:
+        for position in begins:
             groups.append(_changed(footer.after, position, _changes(moved, len(groups)))[0])
     first = footers[0]
     return b"".join([first.before, first.schema, b"\x16", signed(rows), b"\x19", list_head(len(groups)), *groups, rest])
@@ -52,11 +52,11 @@ def _opened(data: bytes) -> tuple[int, list[int], int]:
     kind, count, position = read_list(data, position)
     if kind != STRUCT:
         raise ValueError("row groups that are not structs")
-    found = []
+    begins = []
     for _ in range(count):
-        found.append(position)
+        begins.append(position)
         position = skip(data, position, STRUCT, 0)
-    return zigzag(rows), found, position
+    return zigzag(rows), begins, position
 
 
 def _changed(data: bytes, begin: int, changes: Mapping[int, _Change]) -> tuple[bytes, int]:

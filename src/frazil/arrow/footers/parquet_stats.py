@@ -46,12 +46,12 @@ class ChunkStatistics:
 
 def chunk_statistics(chunk: Any, have: pa.DataType, want: IcebergType) -> ChunkStatistics | None:
     """Decode the statistics of a column chunk; None when it has none. `have` is the file's type of the column, `want` the table's."""
-    if not chunk.is_stats_set or (found := chunk.statistics) is None:
+    if not chunk.is_stats_set or (stats := chunk.statistics) is None:
         return None
-    nulls = found.null_count if found.has_null_count else None
-    if not found.has_min_max:
+    nulls = stats.null_count if stats.has_null_count else None
+    if not stats.has_min_max:
         return ChunkStatistics(chunk.num_values, nulls)
-    lower, upper = decoded(found.min_raw, have, want), decoded(found.max_raw, have, want)
+    lower, upper = decoded(stats.min_raw, have, want), decoded(stats.max_raw, have, want)
     if isinstance(want, FloatType | DoubleType):  # a zero bound may stand for either zero (Parquet, "Statistics")
         if lower is None or upper is None or lower != lower or upper != upper:
             return ChunkStatistics(chunk.num_values, nulls)

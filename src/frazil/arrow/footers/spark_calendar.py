@@ -60,16 +60,16 @@ def _limit(column: Any) -> int | None:
 
 def _least(file: Any, leaf: int, column: Any) -> int | None:
     """Find the least value of a column by its statistics or, without them, by its rows; None when all are null."""
-    found: list[int] = []
+    least_values: list[int] = []
     for group in range(file.metadata.num_row_groups):
         chunk = file.metadata.row_group(group).column(leaf)
         if chunk.is_stats_set and chunk.statistics.has_min_max and column.physical_type != "INT96":
-            found.append(chunk.statistics.min_raw)
+            least_values.append(chunk.statistics.min_raw)
             continue
         for values in file.reader.read_row_group(group, column_indices=[leaf]).column(0).chunks:
             if (least := pc.min(_numbers(values)).as_py()) is not None:
-                found.append(least)
-    return min(found, default=None)
+                least_values.append(least)
+    return min(least_values, default=None)
 
 
 def _numbers(values: pa.Array) -> pa.Array:

@@ -109,9 +109,9 @@ class ReadContext:
     @cached_property
     def filter_paths(self) -> dict[int, tuple[str, ...]]:
         """Map the field ids of the filter to their paths of names in a batch of `mask_fields`."""
-        found = references(self.filter) if self.filter is not None else {}
+        field_ids = references(self.filter) if self.filter is not None else {}
         names = {i: f.name for i, f in self.table_schema.by_id.items()}
-        return {i: (*(names[p] for p in self.table_schema.parents[i]), names[i]) for i in found}
+        return {i: (*(names[p] for p in self.table_schema.parents[i]), names[i]) for i in field_ids}
 
     def sharing_deletes(self, **changes: Any) -> ReadContext:
         """Replace fields, as `dataclasses.replace` does, for another read of the same files; both contexts share the decoded deletes."""

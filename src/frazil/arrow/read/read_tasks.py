@@ -233,12 +233,12 @@ def _tested(opened: OpenedFile, piece: Piece, context: ReadContext, threads: boo
 def _chosen(opened: OpenedFile, context: ReadContext, plans: Plans, raw: Sequence[pa.Array], count: int, first: int) -> Chosen:
     """Choose the rows for which the filter is TRUE and that are not deleted; where `_deleted` is projected, deleted rows are kept."""
     columns = [build(p, None if index is None else raw[index], count) for index, p in plans]
-    kept = _matching(opened, context, columns, count) if opened.filter is not None and columns else None
+    mask = _matching(opened, context, columns, count) if opened.filter is not None and columns else None
     deleted = opened.deletes.deleted(first, count, columns, opened.mask_fields) if opened.deletes else None
     if deleted is not None and not context.shows_deleted:
         alive = pa.array(~deleted)
-        kept = alive if kept is None else pc.and_(kept, alive)
-    return Chosen(kept, deleted)
+        mask = alive if mask is None else pc.and_(mask, alive)
+    return Chosen(mask, deleted)
 
 
 def _matching(opened: OpenedFile, context: ReadContext, columns: Sequence[pa.Array], count: int) -> pa.BooleanArray | None:
@@ -247,12 +247,12 @@ def _matching(opened: OpenedFile, context: ReadContext, columns: Sequence[pa.Arr
     names = [f.name for f in opened.mask_fields]
     batch = batch_of(columns, pa.schema(list(zip(names, (c.type for c in columns), strict=True))), count)
     try:
-        found = evaluate(opened.filter, batch, context.filter_paths)
+        matches = evaluate(opened.filter, batch, context.filter_paths)
     except pa.ArrowException as error:  # caught here, since `reading` would take it for damage of the file
         raise InvalidInput(f"The filter {opened.filter} cannot be evaluated: {error}") from error
-    if found.null_count:
-        found = pc.fill_null(found, False)
-    return None if found.true_count == count else found
+    if matches.null_count:
+        matches = pc.fill_null(matches, False)
+    return None if matches.true_count == count else matches
 
 
 def chosen_batch(

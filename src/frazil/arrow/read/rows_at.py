@@ -43,8 +43,8 @@ def rows_at(task: Any, positions: Positions, context: ReadContext) -> Iterator[p
             for raw, count, first in opened.source.read(piece, opened.columns, context.options.batch_size, False):
                 here = _count(positions, first, count)
                 if here:
-                    kept = None if here == count else _mask(positions, first, count)
-                    yield chosen_batch(opened, plain, opened.columns.columns, raw, count, first, Chosen(kept, None))
+                    mask = None if here == count else _mask(positions, first, count)
+                    yield chosen_batch(opened, plain, opened.columns.columns, raw, count, first, Chosen(mask, None))
 
 
 def rows_without(task: Any, positions: Positions, context: ReadContext) -> Iterator[pa.RecordBatch]:
@@ -52,10 +52,10 @@ def rows_without(task: Any, positions: Positions, context: ReadContext) -> Itera
     plain = context.sharing_deletes(row_filter=None)
     with reading(task.file.file_path, task.file.file_format):
         opened = open_task(task, plain)
-        known = opened.deletes or RowDeletes(np.zeros(0, np.int64))
-        gone = union(known.positions, positions)
+        deletes = opened.deletes or RowDeletes(np.zeros(0, np.int64))
+        gone = union(deletes.positions, positions)
         several = (current_place().workers or 1) > 1
-        yield from read_opened(replace(opened, deletes=replace(known, positions=gone)), plain, threads=several)
+        yield from read_opened(replace(opened, deletes=replace(deletes, positions=gone)), plain, threads=several)
 
 
 def _count(positions: Positions, first: int, count: int) -> int:
@@ -65,6 +65,6 @@ def _count(positions: Positions, first: int, count: int) -> int:
 
 def _mask(positions: Positions, first: int, count: int) -> pa.BooleanArray:
     low, high = np.searchsorted(positions, (first, first + count))
-    found = np.zeros(count, bool)
-    found[positions[low:high] - first] = True
-    return pa.array(found)
+    flags = np.zeros(count, bool)
+    flags[positions[low:high] - first] = True
+    return pa.array(flags)

@@ -129,17 +129,17 @@ def from_arrow_schema(schema: pa.Schema, *, nanoseconds: bool = True) -> Schema:
     `nanoseconds=False`: timestamps in ns become those in µs. Raises Unsupported for Arrow types that have no Iceberg type, naming the
     column.
     """
-    given = _all_ids(schema)
+    has_ids = _all_ids(schema)
     fresh = itertools.count(1).__next__
-    fields = tuple(_from_field(f, given, fresh, f.name) for f in schema)
-    made = Schema(*(fields if nanoseconds else map(_in_microseconds, fields)))
-    return made if given else assign_fresh_ids(made)
+    fields = tuple(_from_field(f, has_ids, fresh, f.name) for f in schema)
+    converted = Schema(*(fields if nanoseconds else map(_in_microseconds, fields)))
+    return converted if has_ids else assign_fresh_ids(converted)
 
 
 def _in_microseconds(f: NestedField) -> NestedField:
-    given = f.field_type
+    type_ = f.field_type
     coarser = (
-        TimestampType() if isinstance(given, TimestampNanoType) else TimestamptzType() if isinstance(given, TimestamptzNanoType) else given
+        TimestampType() if isinstance(type_, TimestampNanoType) else TimestamptzType() if isinstance(type_, TimestamptzNanoType) else type_
     )
     inside = tuple(map(_in_microseconds, children(coarser)))
     return replace(f, field_type=with_children(coarser, inside) if inside else coarser)
@@ -171,17 +171,17 @@ def is_list(type_: pa.DataType) -> bool:
     return any(is_kind(type_) for is_kind in kinds)
 
 
-def _from_field(f: pa.Field, given: bool, fresh: Callable[[], int], path: str) -> NestedField:
+def _from_field(f: pa.Field, has_ids: bool, fresh: Callable[[], int], path: str) -> NestedField:
     metadata = f.metadata or {}
-    field_id = int(metadata[PARQUET_FIELD_ID]) if given else fresh()
+    field_id = int(metadata[PARQUET_FIELD_ID]) if has_ids else fresh()
     doc = metadata.get(DOC)
-    type_ = _from_type(f.type, given, fresh, path)
+    type_ = _from_type(f.type, has_ids, fresh, path)
     required = not f.nullable and not isinstance(type_, UnknownType)
     return NestedField(field_id, f.name, type_, required, doc.decode() if doc else None)
 
 
-def _from_type(type_: pa.DataType, given: bool, fresh: Callable[[], int], path: str) -> IcebergType:
-    inside = [_from_field(c, given, fresh, f"{path}.{c.name}") for c in arrow_children(type_)]
+def _from_type(type_: pa.DataType, has_ids: bool, fresh: Callable[[], int], path: str) -> IcebergType:
+    inside = [_from_field(c, has_ids, fresh, f"{path}.{c.name}") for c in arrow_children(type_)]
     if pa.types.is_struct(type_):
         return StructType(*inside)
     if pa.types.is_map(type_):
@@ -189,10 +189,10 @@ def _from_type(type_: pa.DataType, given: bool, fresh: Callable[[], int], path: 
         return MapType(key.field_id, key.field_type, value.field_id, value.field_type, value.required)
     if is_list(type_):
         return ListType(inside[0].field_id, inside[0].field_type, inside[0].required)
-    if (found := from_arrow_primitive(type_)) is None:
+    if (primitive := from_arrow_primitive(type_)) is None:
         text = f"Column {path}: Arrow type {type_} has no Iceberg type."
         raise Unsupported(text, hint="Cast the column to a type that Iceberg has.", column=path)
-    return found
+    return primitive
 
 
 _SIGNED_SMALL = {pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16()}

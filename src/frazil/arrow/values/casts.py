@@ -114,14 +114,14 @@ def whole_to_floating(array: pa.Array, target: pa.DataType) -> pa.Array:
     """Cast integers to the floating-point numbers that equal them. Raises ArrowInvalid for an integer that has none."""
     with contextlib.suppress(pa.ArrowInvalid):  # this cast accepts only integers within 2^53 (float: 2^24)
         return pc.cast(array, target)
-    found = pc.cast(array, target, safe=False)
+    floating = pc.cast(array, target, safe=False)
     limit = 2.0 ** (array.type.bit_width - pa.types.is_signed_integer(array.type))  # the least number above all integers of this type
-    inside = pc.less(found, pa.scalar(limit, target))
-    back = pc.cast(pc.if_else(inside, found, pa.scalar(0, target)), array.type, safe=False)
+    inside = pc.less(floating, pa.scalar(limit, target))
+    back = pc.cast(pc.if_else(inside, floating, pa.scalar(0, target)), array.type, safe=False)
     wrong = pc.fill_null(pc.invert(pc.and_(inside, pc.equal(back, array))), False)
     if pc.any(wrong).as_py():
         raise pa.ArrowInvalid(f"{array.filter(wrong)[0]} has no equal {'double' if target == pa.float64() else 'float'}.")
-    return found
+    return floating
 
 
 def _is_text(have: pa.DataType) -> bool:

@@ -53,12 +53,12 @@ def keep(bound: Bound, batch: pa.RecordBatch, columns: Mapping[int, Path] | None
 
 def _column(batch: pa.RecordBatch, path: Path, reference: BoundReference) -> pa.Array:
     try:
-        found = batch.column(path[0])
+        column = batch.column(path[0])
         for step in path[1:]:
-            found = _child(found, step)
+            column = _child(column, step)
     except (KeyError, IndexError, pa.ArrowInvalid) as e:
         raise ValidationError(f"Column {reference.name!r} (id {reference.field_id}) is not in the batch.", column=reference.name) from e
-    return found
+    return column
 
 
 def _child(parent: pa.Array, step: str | int) -> pa.Array:

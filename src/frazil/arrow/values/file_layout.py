@@ -38,8 +38,8 @@ class Layout:
 
     def batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Convert a batch typed as `to_arrow_schema` to the file's types."""
-        made = [laid_down(batch.column(i), type_, self.schema.field(n).type) for n, (i, type_) in enumerate(self.columns)]
-        return pa.RecordBatch.from_arrays(made, schema=self.schema)
+        columns = [laid_down(batch.column(i), type_, self.schema.field(n).type) for n, (i, type_) in enumerate(self.columns)]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
 def layout(schema: Schema, leaf: Leaf, metadata: Metadata) -> Layout:

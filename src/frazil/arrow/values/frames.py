@@ -122,15 +122,15 @@ def _of_series(name: str, values: Any, want: IcebergType | None) -> Any:
     try:
         if values.dtype == object and _infer_dtype(values) != "string":
             return column_of(name, _objects(values), want)
-        found = pa.array(values, from_pandas=True)
+        column = pa.array(values, from_pandas=True)
     except SchemaMismatch as error:
         message = error.message.replace(f"Column {name} ", f"The pandas column {name} ", 1)
         raise SchemaMismatch(message, hint=error.hint, **error.facts) from error
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise SchemaMismatch(f"The pandas column {name} cannot be read as one type: {error}.", hint=TYPED, column=name) from error
-    if isinstance(want, IntegerType | LongType) and pa.types.is_floating(found.type):
-        return _whole(found)
-    return found
+    if isinstance(want, IntegerType | LongType) and pa.types.is_floating(column.type):
+        return _whole(column)
+    return column
 
 
 def _infer_dtype(values: Any) -> str:

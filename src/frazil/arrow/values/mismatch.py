@@ -69,9 +69,9 @@ def hints(problems: Iterable[Problem]) -> str | None:
     return " ".join(dict.fromkeys(p.hint for p in problems if p.hint)) or None
 
 
-def no_such_column(name: str, type_: str, known: Iterable[str]) -> Problem:
+def no_such_column(name: str, type_: str, columns: Iterable[str]) -> Problem:
     """Describe a column of the frame that the table lacks, or has in other case."""
-    near = next((k for k in known if k.lower() == name.rpartition(".")[2].lower()), None)
+    near = next((k for k in columns if k.lower() == name.rpartition(".")[2].lower()), None)
     if near is not None:
         text = f"is no column of the table, which has {near!r}"
         return Problem(name, type_, "", text, "Names are matched with their case: rename the column, or use case_sensitive=False.")

@@ -70,8 +70,8 @@ def column_of(name: str, values: Iterable[Any], want: IcebergType | None = None)
     if not kinds and want is not None:
         return pa.nulls(len(items), to_arrow_type(want))
     try:
-        found = None if want is None else _typed(name, items, kinds, want)
-        return _inferred(name, items, kinds) if found is None else found
+        typed = None if want is None else _typed(name, items, kinds, want)
+        return _inferred(name, items, kinds) if typed is None else typed
     except SchemaMismatch:
         raise
     except _ERRORS as error:
@@ -135,16 +135,16 @@ def _floats(name: str, items: list[Any], kinds: set[type], want: FloatType | Dou
         numbers: list[Any] = items
     else:
         numbers = [float(v) if isinstance(v, int | np.integer) else v for v in items]
-        for given, number in zip(items, numbers, strict=True):
-            if isinstance(given, int | np.integer) and (float(np.float32(number)) if narrow else number) != int(given):
-                raise _does_not_fit(name, want, f"{given} has no equal {want}", advice(pa.int64(), want))
+        for value, number in zip(items, numbers, strict=True):
+            if isinstance(value, int | np.integer) and (float(np.float32(number)) if narrow else number) != int(value):
+                raise _does_not_fit(name, want, f"{value} has no equal {want}", advice(pa.int64(), want))
     wide = pa.array(numbers, pa.float64())
     if not narrow:
         return wide
-    found = pc.cast(wide, pa.float32(), safe=False)
-    if pc.any(pc.and_(pc.is_inf(found), pc.is_finite(wide))).as_py():
+    narrowed = pc.cast(wide, pa.float32(), safe=False)
+    if pc.any(pc.and_(pc.is_inf(narrowed), pc.is_finite(wide))).as_py():
         raise _does_not_fit(name, want, "a number is too large", advice(pa.float64(), want))
-    return found
+    return narrowed
 
 
 def _moments(name: str, items: list[Any], kinds: set[type], want: IcebergType, target: pa.DataType) -> pa.Array | None:
@@ -243,6 +243,6 @@ def name_of(name: Any) -> str:
 
 def field_named(fields: Iterable[NestedField], name: str, case_sensitive: bool) -> NestedField | None:
     """Find the table's column for the name of a frame's column; None when there is none, or more than one."""
-    known = list(fields)
-    near = [f for f in known if f.name == name] or ([] if case_sensitive else [f for f in known if f.name.lower() == name.lower()])
+    columns = list(fields)
+    near = [f for f in columns if f.name == name] or ([] if case_sensitive else [f for f in columns if f.name.lower() == name.lower()])
     return near[0] if len(near) == 1 else None

@@ -105,8 +105,8 @@ def _numbers(column: pa.Array) -> Words:
     elif pa.types.is_temporal(type_):
         column = column.view(pa.int32() if type_.bit_width == 32 else pa.int64())
     filled = pc.fill_null(column, pa.scalar(0).cast(column.type)) if column.null_count else column
-    found: Words = filled.to_numpy(zero_copy_only=False).astype(np.int64).view(np.uint64).reshape(-1, 1)
-    return found
+    as_words: Words = filled.to_numpy(zero_copy_only=False).astype(np.int64).view(np.uint64).reshape(-1, 1)
+    return as_words
 
 
 def _of_texts(column: pa.Array) -> Digests:

@@ -129,9 +129,9 @@ def _hash_bytes(data: pa.Array) -> _Words:
         rows = np.flatnonzero(tail == rest)
         if len(rows):
             hashes_by_length[rows] ^= _mixed(_words(padded, starts[rows] + lengths[rows] - rest, rest))
-    found = np.empty(len(data), np.uint32)
-    found[order] = _final(hashes_by_length, lengths.astype(np.uint32))
-    return found
+    hashes_by_row = np.empty(len(data), np.uint32)
+    hashes_by_row[order] = _final(hashes_by_length, lengths.astype(np.uint32))
+    return hashes_by_row
 
 
 def _words(raw: npt.NDArray[np.uint8], offsets: Any, count: int) -> _Words:
@@ -168,9 +168,9 @@ def _truncated(type_: IcebergType, values: pa.Array, width: int) -> pa.Array:
     if isinstance(type_, DecimalType):
         transform = TruncateTransform(width)
         encoded = values.dictionary_encode()
-        found = [apply(transform, type_, v) for v in encoded.dictionary.to_pylist()]
+        truncated = [apply(transform, type_, v) for v in encoded.dictionary.to_pylist()]
         try:
-            wide = pa.array(found, pa.decimal128(38, type_.scale))  # near the type's least value there may be one digit more, as in Java
+            wide = pa.array(truncated, pa.decimal128(38, type_.scale))  # near the least value there may be one digit more, as in Java
         except pa.ArrowInvalid as error:
             raise InvalidInput(f"A {type_} truncated to multiples of {width} has more than 38 digits.") from error
         return pa.Array.from_buffers(arrow_type(type_), len(wide), wide.buffers()).take(encoded.indices)

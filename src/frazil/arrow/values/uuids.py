@@ -31,8 +31,8 @@ def uuid_to_text(array: pa.Array) -> pa.Array:
     text[:, _PLACES[0::2]] = _DIGITS[raw >> 4]
     text[:, _PLACES[1::2]] = _DIGITS[raw & 15]
     offsets = np.arange(0, 36 * (count + 1), 36, dtype=np.int32)
-    made = pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(text))
-    return pc.if_else(fixed.is_valid(), made, None) if fixed.null_count else made
+    texts = pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(text))
+    return pc.if_else(fixed.is_valid(), texts, None) if fixed.null_count else texts
 
 
 def uuid_from_text(array: pa.Array) -> pa.Array:
@@ -48,8 +48,8 @@ def uuid_from_text(array: pa.Array) -> pa.Array:
         digits = _VALUES[text[:, _PLACES]]
         if digits.max() < 16:
             raw = np.ascontiguousarray((digits[:, 0::2] << 4) | digits[:, 1::2])
-            made = pa.Array.from_buffers(pa.binary(16), len(filled), [None, pa.py_buffer(raw)])
-            return pc.if_else(plain.is_valid(), made, pa.scalar(None, pa.binary(16))) if plain.null_count else made
+            uuids = pa.Array.from_buffers(pa.binary(16), len(filled), [None, pa.py_buffer(raw)])
+            return pc.if_else(plain.is_valid(), uuids, pa.scalar(None, pa.binary(16))) if plain.null_count else uuids
     return pa.array([_parse(text) for text in plain.to_pylist()], pa.binary(16))
 
 

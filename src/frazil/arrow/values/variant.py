@@ -40,8 +40,8 @@ def variant_to_json(array: pa.Array) -> pa.Array:
             texts.append(None)
             continue
         keys = _keys(metadata[row])
-        found = _shredded(keys, values[row], None if typed is None else typed[row], array.type)
-        texts.append(_to_text(None if found is MISSING else found))
+        value = _shredded(keys, values[row], None if typed is None else typed[row], array.type)
+        texts.append(_to_text(None if value is MISSING else value))
     return pa.array(texts, pa.string())
 
 
@@ -60,9 +60,9 @@ class _Number(float):
     """Hold a decimal that is written to JSON with its own digits."""
 
     def __new__(cls, text: str) -> _Number:
-        made = super().__new__(cls, 0.0)
-        made.text = text
-        return made
+        number = super().__new__(cls, 0.0)
+        number.text = text
+        return number
 
     text: str
 
@@ -236,8 +236,8 @@ def _typed(array: pa.Array) -> list[Any]:
         return [None if v is None else _time_text("time", v) for v in array.cast(pa.time64("us")).view(pa.int64()).to_pylist()]
     if type_ == pa.binary(16):
         return [None if v is None else uuid.UUID(bytes=v) for v in array.to_pylist()]
-    found: list[Any] = array.to_pylist()
-    return found
+    values: list[Any] = array.to_pylist()
+    return values
 
 
 def _shredded(keys: list[str], value: bytes | None, typed: Any, type_: pa.DataType) -> Any:
@@ -247,14 +247,14 @@ def _shredded(keys: list[str], value: bytes | None, typed: Any, type_: pa.DataTy
         return plain
     inner = type_.field("typed_value").type
     if pa.types.is_struct(inner):
-        found = {}
+        shredded = {}
         for i in range(inner.num_fields):
             f = inner.field(i)
             if (pair := typed[f.name]) is not None:
                 member = _shredded(keys, pair.get("value"), pair.get("typed_value"), f.type)
                 if member is not MISSING:
-                    found[f.name] = member
-        return {**plain, **found} if isinstance(plain, dict) else found
+                    shredded[f.name] = member
+        return {**plain, **shredded} if isinstance(plain, dict) else shredded
     if pa.types.is_list(inner):
         pairs = [(p.get("value"), p.get("typed_value")) if p else (None, None) for p in typed]
         members = [_shredded(keys, v, t, inner.value_type) for v, t in pairs]
@@ -346,11 +346,11 @@ def _container(kind: int, parts: list[bytes], ids: list[int] | None) -> bytes:
     id_size = _width(max(ids, default=0)) if ids is not None else 1
     big = len(parts) > 255
     header = (offset_size - 1) | ((id_size - 1) << 2 | big << 4 if ids is not None else big << 2)
-    made = bytearray([header << 2 | kind]) + len(parts).to_bytes(4 if big else 1, "little")
+    encoded = bytearray([header << 2 | kind]) + len(parts).to_bytes(4 if big else 1, "little")
     for i in ids or ():
-        made += i.to_bytes(id_size, "little")
+        encoded += i.to_bytes(id_size, "little")
     total = 0
     for part in [*parts, b""]:
-        made += total.to_bytes(offset_size, "little")
+        encoded += total.to_bytes(offset_size, "little")
         total += len(part)
-    return bytes(made) + b"".join(parts)
+    return bytes(encoded) + b"".join(parts)

@@ -56,12 +56,12 @@ def data_files_of(
     legacy calendar), CorruptData, NoSuchFileError, naming the file.
     """
     config = metrics_config(metadata.properties, metadata.schema(), metadata.sort_order())
-    known, mapping = _known(metadata), _mapping(metadata)
-    found: list[DataFile] = []
-    for file in map_in_order(lambda p: _data_file(p, metadata, known, mapping, config, storage), list(paths), workers):
-        found.append(file)
+    field_ids, mapping = _known(metadata), _mapping(metadata)
+    files: list[DataFile] = []
+    for file in map_in_order(lambda p: _data_file(p, metadata, field_ids, mapping, config, storage), list(paths), workers):
+        files.append(file)
         on_file()
-    return found
+    return files
 
 
 def refuse_unreadable(files: Iterable[DataFile], metadata: TableMetadata, storage: Storage) -> bool:
@@ -93,7 +93,7 @@ def _known(metadata: TableMetadata) -> set[int]:
 
 
 def _data_file(
-    path: str, metadata: TableMetadata, known: Set[int], mapping: NameMapping, config: MetricsConfig, storage: Storage
+    path: str, metadata: TableMetadata, field_ids: Set[int], mapping: NameMapping, config: MetricsConfig, storage: Storage
 ) -> DataFile:  # fmt: skip
     schema, spec = metadata.schema(), metadata.spec()
     if path.lower().endswith((".orc", ".avro")):
@@ -114,13 +114,13 @@ def _data_file(
         )
         partition = tuple(_partition_value(path, f, schema, columns, exact, file) for f in spec.fields)
     _check_columns(path, metadata, columns, {f.source_id for f, v in zip(spec.fields, partition, strict=True) if _is_identity(f)})
-    _refuse_more(path, columns, schema, known, mapping)
+    _refuse_more(path, columns, schema, field_ids, mapping)
     return DataFile(file_path=path, file_format="parquet", partition=partition, file_size_in_bytes=size, spec_id=spec.spec_id, **metrics)
 
 
-def _refuse_more(path: str, columns: FileSchema, schema: Schema, known: Set[int], mapping: NameMapping) -> None:
+def _refuse_more(path: str, columns: FileSchema, schema: Schema, field_ids: Set[int], mapping: NameMapping) -> None:
     """Refuse a file with columns that the table does not have and never had, since nobody would see their values."""
-    if more := list(_unknown(columns.fields, known, "", mapping.fields)):
+    if more := list(_unknown(columns.fields, field_ids, "", mapping.fields)):
         text = f"{path} has columns that the table does not have: {', '.join(more[:20])}."
         by_lower = {n.lower(): n for n in schema.column_names}
         hint = "The field ids in the file are those of another table: read the file as Parquet and append its rows."
@@ -131,20 +131,20 @@ def _refuse_more(path: str, columns: FileSchema, schema: Schema, known: Set[int]
         raise SchemaMismatch(text, hint=hint, file=path, columns=tuple(more))
 
 
-def _unknown(fields: Sequence[FileField], known: Set[int], above: str, mapped: Sequence[MappedField]) -> Iterator[str]:
+def _unknown(fields: Sequence[FileField], field_ids: Set[int], above: str, mapped: Sequence[MappedField]) -> Iterator[str]:
     for column in fields:
         entry = next((m for m in mapped if column.name in m.names), None)
         if column.field_id is None and entry is not None:
             continue  # the table's name mapping has the name without an id, so that the column is not read
-        if column.field_id not in known:
+        if column.field_id not in field_ids:
             yield above + column.name
         elif pa.types.is_struct(column.type):
-            yield from _unknown(column.children, known, f"{above}{column.name}.", (entry and entry.fields) or ())
+            yield from _unknown(column.children, field_ids, f"{above}{column.name}.", (entry and entry.fields) or ())
         else:  # elements, keys and values have no names of their own, and not all writers give them ids
             for child in column.children:
                 if pa.types.is_struct(child.type):
                     inside = next((m for m in (entry and entry.fields) or () if m.field_id == child.field_id), None)
-                    yield from _unknown(child.children, known, f"{above}{column.name}.{child.name}.", (inside and inside.fields) or ())
+                    yield from _unknown(child.children, field_ids, f"{above}{column.name}.{child.name}.", (inside and inside.fields) or ())
 
 
 def _is_identity(field: PartitionField) -> bool:
@@ -161,9 +161,9 @@ def _check_columns(path: str, metadata: TableMetadata, columns: FileSchema, cons
         raise SchemaMismatch(f"{path} does not fit the table: {error.message}", file=path) from error
     if not columns.by_name:
         for column in columns.fields:
-            known = schema.by_id.get(column.field_id) if column.field_id is not None else None
-            if known is not None and not any(f.name == column.name for s in metadata.schemas if (f := s.by_id.get(known.field_id))):
-                meant = f"id {column.field_id} is column {column.name} in the file and {known.name} in the table"
+            current = schema.by_id.get(column.field_id) if column.field_id is not None else None
+            if current is not None and not any(f.name == column.name for s in metadata.schemas if (f := s.by_id.get(current.field_id))):
+                meant = f"id {column.field_id} is column {column.name} in the file and {current.name} in the table"
                 raise SchemaMismatch(f"{path} has field ids of another table: {meant}.", file=path)
 
 
@@ -198,16 +198,16 @@ def _partition_value(
 def _only_float(path: str, field: PartitionField, file: pq.ParquetFile, column: FileField | None) -> float | None:
     """Find the one value of a column of floats by reading it: bounds in footers leave NaN out and do not tell 0.0 from -0.0."""
     assert column is not None
-    found: dict[str, float | None] = {}
+    by_text: dict[str, float | None] = {}
     for group in range(file.metadata.num_row_groups):
         for chunk in file.reader.read_row_group(group, column_indices=[column.leaves[0]]).column(0).chunks:
             while pa.types.is_struct(chunk.type):
                 (chunk,) = chunk.flatten()
             bits = chunk.view(pa.int32() if pa.types.is_float32(chunk.type) else pa.int64()).unique()
-            found |= {repr(v): v for v in bits.view(chunk.type).to_pylist()}
-            if len(found) > 1:
-                raise InvalidInput(f"{path} holds rows of several partitions: {field.name} is {', '.join(list(found)[:5])}.", file=path)
-    return next(iter(found.values()), None)
+            by_text |= {repr(v): v for v in bits.view(chunk.type).to_pylist()}
+            if len(by_text) > 1:
+                raise InvalidInput(f"{path} holds rows of several partitions: {field.name} is {', '.join(list(by_text)[:5])}.", file=path)
+    return next(iter(by_text.values()), None)
 
 
 def _field(fields: Sequence[FileField], field_id: int) -> FileField | None:

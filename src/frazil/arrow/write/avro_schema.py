@@ -30,13 +30,13 @@ def _record(name: str, fields: tuple[NestedField, ...], named: set[str]) -> dict
 def _field(field: NestedField, named: set[str]) -> dict[str, Any]:
     name = avro_name(field.name)
     type_ = _type(field.field_type, field.field_id, named)
-    made: dict[str, Any] = {"name": name, "type": type_ if field.required or type_ == "null" else ["null", type_]}
+    obj: dict[str, Any] = {"name": name, "type": type_ if field.required or type_ == "null" else ["null", type_]}
     if field.optional:
-        made["default"] = None
-    made["field-id"] = field.field_id
+        obj["default"] = None
+    obj["field-id"] = field.field_id
     if name != field.name:
-        made["iceberg-field-name"] = field.name
-    return made
+        obj["iceberg-field-name"] = field.name
+    return obj
 
 
 def _member(field: NestedField, named: set[str]) -> Any:

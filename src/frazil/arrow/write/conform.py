@@ -185,10 +185,10 @@ def _leaf_maker(cast: CastFunction, name: str, want: IcebergType) -> Make:
 
     def made(array: Any, count: int) -> pa.Array:
         try:
-            found = cast(array)
+            converted = cast(array)
             if is_text:
-                found.validate(full=True)  # text that is not UTF-8 would break every reader
-            return found
+                converted.validate(full=True)  # text that is not UTF-8 would break every reader
+            return converted
         except (pa.ArrowInvalid, InvalidInput) as error:
             text = f"A value of column {name} does not fit its type {want}: {str(error).splitlines()[0]}"
             raise ValueMismatch(text, hint=advice(array.type, want), column=name) from error

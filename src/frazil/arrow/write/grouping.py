@@ -58,8 +58,8 @@ def _transformed(batch: pa.RecordBatch, schema: Schema, source_id: int, transfor
     source = schema.by_id.get(source_id)
     if source is None:
         raise ValidationError(f"Cannot find source column for partition field: {transform}({source_id})")
-    found = apply_arrow(transform, source.field_type, column_of(batch, schema, source_id))
-    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+    transformed = apply_arrow(transform, source.field_type, column_of(batch, schema, source_id))
+    return transformed.combine_chunks() if isinstance(transformed, pa.ChunkedArray) else transformed
 
 
 def column_of(batch: pa.RecordBatch, schema: Schema, field_id: int) -> pa.Array:
@@ -76,7 +76,8 @@ def _codes(keys: Sequence[pa.Array], count: int) -> tuple[Codes, int]:
     """Number the different combinations of values from 0; returns the number per row and their count. Small integer types sort fastest."""
     codes, total = np.zeros(count, np.int64), 1
     for key in keys:
-        encoded = _by_bits(key).dictionary_encode(null_encoding="encode")
+        comparable = _bits_of(key) if pa.types.is_floating(key.type) else key  # floats are compared by their bits, all NaNs alike
+        encoded = comparable.dictionary_encode(null_encoding="encode")
         size = max(1, len(encoded.dictionary))
         if size == 1:
             continue
@@ -85,13 +86,6 @@ def _codes(keys: Sequence[pa.Array], count: int) -> tuple[Codes, int]:
         dense = pa.array(codes).dictionary_encode()
         codes, total = dense.indices.to_numpy(zero_copy_only=False).astype(np.int64), len(dense.dictionary)
     return codes.astype(np.uint8 if total <= 256 else np.uint16 if total <= 65536 else np.int64), total
-
-
-def _by_bits(key: pa.Array) -> pa.Array:
-    """Convert floats to integers of their bits, all NaNs alike, so that they are compared by them."""
-    if not pa.types.is_floating(key.type):
-        return key
-    return _bits_of(key)
 
 
 def _bits_of(key: pa.Array) -> pa.Array:

@@ -166,14 +166,14 @@ class BatchMetrics:
         return {i: gathered.nans for i, gathered in self._found.items() if isinstance(schema.by_id[i].field_type, FLOATS)}
 
     def finish(self) -> Metrics:
-        made = Metrics(self.records)
+        metrics = Metrics(self.records)
         for field_id, gathered in self._found.items():
             type_ = self._schema.by_id[field_id].field_type
-            made.values[field_id], made.nulls[field_id] = gathered.values, gathered.nulls
+            metrics.values[field_id], metrics.nulls[field_id] = gathered.values, gathered.nulls
             if isinstance(type_, FLOATS):
-                made.nans[field_id] = gathered.nans
-            made.set_bounds(field_id, type_, gathered.lower, gathered.upper, self._config)
-        return made
+                metrics.nans[field_id] = gathered.nans
+            metrics.set_bounds(field_id, type_, gathered.lower, gathered.upper, self._config)
+        return metrics
 
     def _column(self, field_id: int, type_: IcebergType, column: pa.Array) -> None:
         if isinstance(type_, StructType):
@@ -201,8 +201,8 @@ def _widen(gathered: _ColumnCounts, type_: IcebergType, column: pa.Array) -> Non
         return
     if pa.types.is_fixed_size_binary(column.type):
         column = column.cast(pa.binary())
-    found = pc.min_max(column)
-    lower, upper = internal_values(type_, pa.array([found["min"], found["max"]], column.type))
+    extremes = pc.min_max(column)
+    lower, upper = internal_values(type_, pa.array([extremes["min"], extremes["max"]], column.type))
     if isinstance(type_, FLOATS):  # Arrow takes 0.0 and -0.0 for equal, so the bounds must cover both
         lower, upper = (-0.0 if lower == 0 else lower), (0.0 if upper == 0 else upper)
     gathered.lower = lower if gathered.lower is None else min(gathered.lower, lower)

@@ -66,8 +66,8 @@ def metrics_config(properties: Mapping[str, str], schema: Schema, order: SortOrd
     sort order, then the modes that properties set per column."""
     modes: dict[int, MetricsMode] = {}
     default = TRUNCATE_16
-    if (given := METRICS_DEFAULT.text(properties)) is not None:
-        default = parse_mode(given)
+    if (default_text := METRICS_DEFAULT.text(properties)) is not None:
+        default = parse_mode(default_text)
     elif len(_measured(schema)) > (limit := METRICS_MAX_INFERRED.of(properties)):
         modes = dict.fromkeys(_first_ids(schema.as_struct(), limit, []), TRUNCATE_16)
         default = NONE

@@ -101,8 +101,8 @@ def stored(value: Bound, origin: Origin, field: NestedField, name: str, zone: st
         raise EvaluationError(f"Column {name}: {e.message}", hint=e.hint, column=name) from e
 
 
-def constant_of(value: Any, known: IcebergType, field: NestedField, name: str) -> BoundLiteral:
-    """Convert a Python value that is not None to the type of a column. `known`: the type that the value has by itself.
+def constant_of(value: Any, own_type: IcebergType, field: NestedField, name: str) -> BoundLiteral:
+    """Convert a Python value that is not None to the type of a column. `own_type`: the type that the value has by itself.
 
     Raises SchemaMismatch for a type that the column does not take, ValueMismatch for a value that does not fit.
     """
@@ -114,7 +114,7 @@ def constant_of(value: Any, known: IcebergType, field: NestedField, name: str) -
         array = column_of(name, [value], want)
         cast = cast_for(array.type, want) if want.is_primitive else None
         if cast is None:
-            raise refused(repr(value), known, want, name)
+            raise refused(repr(value), own_type, want, name)
         return BoundLiteral(internal_values(want, cast(array))[0], want)
     except (pa.ArrowInvalid, InvalidInput) as error:
         if isinstance(error, SchemaMismatch) and not isinstance(error, ValueMismatch):

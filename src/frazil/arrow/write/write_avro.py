@@ -50,12 +50,12 @@ _STEPS = np.array([1 << (7 * n) for n in range(1, 10)], np.uint64)  # the number
 
 def avro_settings(properties: Mapping[str, str], *, codec: str | None = None, level: str | None = None) -> dict[str, Any]:
     """Read `write.avro.*`: the codec by Avro's name, and the level where one is given."""
-    given = (codec or AVRO_CODEC.of(properties)).lower()
-    found: dict[str, Any] = {"codec": codec_name(given)}
+    name = (codec or AVRO_CODEC.of(properties)).lower()
+    settings: dict[str, Any] = {"codec": codec_name(name)}
     level = level or AVRO_LEVEL.of(properties)
-    if level is not None and found["codec"] in _LEVELS:
-        found["compression_level"] = check_level(_LEVELS[found["codec"]], level, AVRO_LEVEL.name)
-    return found
+    if level is not None and settings["codec"] in _LEVELS:
+        settings["compression_level"] = check_level(_LEVELS[settings["codec"]], level, AVRO_LEVEL.name)
+    return settings
 
 
 class AvroFileWriter:

@@ -115,14 +115,14 @@ _VERBS: dict[str, tuple[tuple[Verb, ...], str]] = {  # an option that is not lis
 }
 
 
-def write_options(given: Mapping[str, Any], verb: Verb | None = None, session_settings: Mapping[str, Any] = {}) -> WriteOptions:
+def write_options(raw_options: Mapping[str, Any], verb: Verb | None = None, session_settings: Mapping[str, Any] = {}) -> WriteOptions:
     """Check options as a caller writes them (`target-file-size-bytes`, `target_file_size_bytes`, `mergeSchema`, `snapshot-property.k`).
 
     `verb`: the operation that they are for. `session_settings`: the settings of the session, over which the caller's options take
     precedence; those that do not apply to the verb are ignored. Raises InvalidInput for an unknown option, an invalid value, or an option
     that has no effect on the verb, Unsupported for an option of Java Iceberg that Frazil does not support.
     """
-    parsed, properties = _checked(given, "Write option {!r}")
+    parsed, properties = _checked(raw_options, "Write option {!r}")
     from_session, session_properties = _checked(session_settings, "The setting 'spark.sql.iceberg.{}'")
     from_session = {k: v for k, v in from_session.items() if k not in parsed and (verb is None or verb in _verbs(k))}
     properties = {**session_properties, **properties}
@@ -137,18 +137,18 @@ def _verbs(name: str) -> tuple[str, ...]:
     return _VERBS[name][0] if name in _VERBS else every
 
 
-def _check_verb(options: WriteOptions, given: Mapping[str, Any], verb: Verb) -> None:
-    for name in given:
+def _check_verb(options: WriteOptions, parsed: Mapping[str, Any], verb: Verb) -> None:
+    for name in parsed:
         if verb not in _verbs(name):
             raise meaningless(name, f"to {verb}: {_VERBS[name][1]}")
     if verb == "dynamic_partition_overwrite" and options.overwrite_mode == "static":
         raise InvalidInput("Write option 'overwrite-mode' is 'static', but the operation overwrites partitions dynamically.")
-    if "validate_from_snapshot_id" in given and verb in ("overwrite", "dynamic_partition_overwrite") and options.isolation_level is None:
+    if "validate_from_snapshot_id" in parsed and verb in ("overwrite", "dynamic_partition_overwrite") and options.isolation_level is None:
         hint = "Set isolation-level to serializable or snapshot."
         raise meaningless("validate_from_snapshot_id", f"to {verb} without isolation-level", hint)
     if not options.use_table_distribution_and_ordering:
         for name in ("distribution_mode", "output_sort_order_id"):
-            if given.get(name) not in (None, "none"):
+            if parsed.get(name) not in (None, "none"):
                 both = f"{_dashed(name)!r} and 'use-table-distribution-and-ordering'=false"
                 raise InvalidInput(f"Write options {both} contradict each other.")
 

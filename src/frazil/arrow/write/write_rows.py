@@ -163,16 +163,16 @@ class OutputFiles:
             self._count += 1
             number = self._count
         location = data_location(context.location, context.properties, context.directory(partition), context.file_name(number))
-        made = _OpenFile(context, location, partition, part, number, self.pool)
+        open_file = _OpenFile(context, location, partition, part, number, self.pool)
         with self._lock:
-            self._open.add(made)
-        return made
+            self._open.add(open_file)
+        return open_file
 
     def finish(self, file: _OpenFile) -> None:
-        found = file.close()
+        data_file = file.close()
         with self._lock:
             self._open.discard(file)
-            self._finished.append((file.part, file.number, found))
+            self._finished.append((file.part, file.number, data_file))
 
     def finished(self) -> list[DataFile]:
         return [file for *_, file in sorted(self._finished, key=lambda f: f[:2])]

@@ -69,11 +69,11 @@ def _unary(result: Callable[[IcebergType], IcebergType | None]) -> Bind:
         if len(types) != 1:
             return "takes one number."
         type_ = DoubleType() if isinstance(types[0], StringType | UnknownType) else types[0]
-        found = result(type_) if isinstance(type_, NUMBERS) else None
-        if found is None:
+        result_type = result(type_) if isinstance(type_, NUMBERS) else None
+        if result_type is None:
             return "takes one number."
-        wants = DoubleType() if found == DoubleType() else type_
-        return Signature((wants,), found)
+        wants = DoubleType() if result_type == DoubleType() else type_
+        return Signature((wants,), result_type)
 
     return bind
 
@@ -136,16 +136,16 @@ def _decimals(op: str, a: pa.Array, b: pa.Array, types: Sequence[IcebergType], r
     """Compute decimal arithmetic exactly on unscaled integers, row by row, and round half up to the result's scale."""
     x_type, y_type = types
     assert isinstance(x_type, DecimalType) and isinstance(y_type, DecimalType)
-    found: list[Any] = []
+    decimals: list[Any] = []
     for x, y in zip(a.to_pylist(), b.to_pylist(), strict=True):
         if x is None or y is None:
-            found.append(None)
+            decimals.append(None)
             continue
         units = _units(op, unscaled(x, x_type.scale), unscaled(y, y_type.scale), x_type.scale, y_type.scale, result.scale)
         if abs(units) >= 10**result.precision:
             raise EvaluationError(f"{x} {op} {y} does not fit into {result}.", hint="Cast to a wider type.")
-        found.append(scaled(units, result.scale))
-    return pa.array(found, arrow_type(result))
+        decimals.append(scaled(units, result.scale))
+    return pa.array(decimals, arrow_type(result))
 
 
 def _units(op: str, x: int, y: int, x_scale: int, y_scale: int, scale: int) -> int:

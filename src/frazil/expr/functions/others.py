@@ -13,10 +13,10 @@ from frazil.spec.types import BooleanType, IcebergType, IntegerType, ListType, M
 
 
 def _common(types: Sequence[IcebergType]) -> IcebergType | None:
-    found: IcebergType | None = UnknownType()
+    common: IcebergType | None = UnknownType()
     for t in types:
-        found = found and (t if t == found else common_type(found, t) if found.is_primitive and t.is_primitive else None)
-    return found
+        common = common and (t if t == common else common_type(common, t) if common.is_primitive and t.is_primitive else None)
+    return common
 
 
 def _coalesce_bind(types: tuple[IcebergType, ...]) -> Signature | str:

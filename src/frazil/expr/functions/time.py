@@ -156,12 +156,12 @@ def _trunc_bind(types: tuple[IcebergType, ...]) -> Signature | str:
 
 def _trunc(values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str) -> pa.Array:
     units = {u for u in values[0].unique().to_pylist() if u is not None}
-    found = pa.nulls(len(values[1]), pa.int64())
+    truncated = pa.nulls(len(values[1]), pa.int64())
     local = local_values(values[1], types[1], zone)
     for text in units:
         if unit := _UNITS.get(text.lower()):
-            found = pc.if_else(pc.equal(values[0], text), over_numpy(local, partial(_floored, unit)), found)
-    return shift_zone(found, zone, 1, to_instant=True)
+            truncated = pc.if_else(pc.equal(values[0], text), over_numpy(local, partial(_floored, unit)), truncated)
+    return shift_zone(truncated, zone, 1, to_instant=True)
 
 
 def _floored(unit: str, micros: Any) -> Any:
@@ -194,18 +194,18 @@ def _three_ints(types: tuple[IcebergType, ...]) -> Signature | str:
 
 
 def _make_date(values: Sequence[pa.Array], types: Types, result: IcebergType, zone: str) -> pa.Array:
-    found = []
+    dates = []
     for row in zip(*(v.to_pylist() for v in values), strict=True):
         days = None if None in row or not 1 <= row[1] <= 12 else days_of(*row)
         if None not in row and (days is None or civil(days) != row):
             raise EvaluationError(f"make_date({', '.join(map(str, row))}) is not a valid date.")
-        found.append(days)
-    return pa.array(found, pa.int32())
+        dates.append(days)
+    return pa.array(dates, pa.int32())
 
 
 def _last_day_bind(types: tuple[IcebergType, ...]) -> Signature | str:
-    found = _of_date(DATE)(types)
-    return found if isinstance(found, str) else Signature((DATE,), DATE)
+    signature = _of_date(DATE)(types)
+    return signature if isinstance(signature, str) else Signature((DATE,), DATE)
 
 
 _DATE_BIND = _of_date()

@@ -213,6 +213,6 @@ def _first(ordinals: pa.Array, first: Callable[[Any], Any], back: int = 0, ahead
     if back:
         numbers = np.where(numbers <= 0, numbers - back, numbers)
     with np.errstate(over="ignore"):
-        found = first(numbers + ahead)
-    unknown_ = found == _NONE
-    return from_numpy(np.where(unknown_, 0, found) - (1 if ahead else 0), missing=null | unknown_)
+        firsts = first(numbers + ahead)
+    unknown_ = firsts == _NONE
+    return from_numpy(np.where(unknown_, 0, firsts) - (1 if ahead else 0), missing=null | unknown_)

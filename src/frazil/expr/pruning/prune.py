@@ -78,13 +78,13 @@ def _walk(bound: Bound, ranges: Ranges, rows: int) -> Outcomes:
 def _leaf(bound: Bound, ranges: Ranges, rows: int) -> Outcomes:
     """Intersect the outcomes that all known ranges allow. Where ranges contradict each other, a writer was wrong about the file, so nothing
     is assumed about it (Java's ORC files have times before 1970 a second late, but the right partition value)."""
-    found, empty = np.full(rows, ANY, np.uint8), np.zeros(rows, np.bool_)
+    possible, empty = np.full(rows, ANY, np.uint8), np.zeros(rows, np.bool_)
     for allowed in _answers(bound, ranges):
-        found &= allowed
+        possible &= allowed
         empty |= allowed == 0
-    if not found.all():
-        found[(found == 0) & ~empty] = ANY
-    return found
+    if not possible.all():
+        possible[(possible == 0) & ~empty] = ANY
+    return possible
 
 
 def _answers(bound: Bound, ranges: Ranges) -> Iterator[Outcomes | np.uint8]:

@@ -25,8 +25,8 @@ def ranges_of(term: Bound, ranges: Ranges) -> list[Range]:
     """Return what is known of a term's value per file; at least one range."""
     match term:
         case BoundReference(field_id=field_id, type=type_):
-            found = [_clean(r, type_) for r in ranges(field_id)] if type_.is_primitive else list(ranges(field_id))
-            return found or [unknown(type_)]
+            cleaned = [_clean(r, type_) for r in ranges(field_id)] if type_.is_primitive else list(ranges(field_id))
+            return cleaned or [unknown(type_)]
         case BoundLiteral(value=value, type=type_):
             return [constant(value, type_)]
         case BoundCast(term=inner):
@@ -103,15 +103,15 @@ def _call(call: BoundCall, arguments: list[list[Range]]) -> list[Range]:
         return [Range(None, None, nulls, nans, True)]
     argument = call.arguments[index]
     slack = _SLACK_SECONDS if isinstance(argument.type, TimestamptzType | TimestamptzNanoType) and call.zone not in _UTC else 0
-    found = []
+    result_ranges = []
     for bounds in arguments[index]:
         if bounds.lower is None or bounds.upper is None:
-            found.append(Range(None, None, nulls, nans, bounds.values))
+            result_ranges.append(Range(None, None, nulls, nans, bounds.values))
             continue
         ends = ((bounds.lower, -slack), (bounds.upper, slack))
         lower, upper = (_mapped(lambda x: _run(call, index, x), _moved(b, s, argument.type)) for b, s in ends)
-        found.append(Range(clean_bound(lower, call.type), clean_bound(upper, call.type), nulls, nans, bounds.values))
-    return found
+        result_ranges.append(Range(clean_bound(lower, call.type), clean_bound(upper, call.type), nulls, nans, bounds.values))
+    return result_ranges
 
 
 def _run(call: BoundCall, index: int, values: pa.Array) -> pa.Array:

@@ -50,16 +50,12 @@ def compare(op: str, a: Range, b: Range) -> Truths:
 def _equal(op: str, a: Range, b: Range) -> Truths:
     touching = _all(_at_most(a.lower, b.upper), _at_most(b.lower, a.upper))
     true = _any((a.values, b.values, touching), (a.nans, b.nans))
-    false = _any((a.values, b.values, _not(_one_value(a, b))), (a.values, b.nans), (a.nans, b.values))
+    one_value = _all(_same(a.lower, a.upper), _same(b.lower, b.upper), _same(a.lower, b.lower))  # both sides are this value alone
+    false = _any((a.values, b.values, _not(one_value)), (a.values, b.nans), (a.nans, b.values))
     if op == "eq":
         return true, false, _any((a.nulls,), (b.nulls,))
     some_a, some_b = _any((a.values,), (a.nans,)), _any((b.values,), (b.nans,))
     return _any((true,), (a.nulls, b.nulls)), _any((false,), (a.nulls, some_b), (some_a, b.nulls)), False
-
-
-def _one_value(a: Range, b: Range) -> Flag:
-    """Tell whether both sides are known to be one and the same value."""
-    return _all(_same(a.lower, a.upper), _same(b.lower, b.upper), _same(a.lower, b.lower))
 
 
 def member(a: Range, values: tuple[Any, ...], has_null: bool, type_: IcebergType, direct: bool) -> Truths:
@@ -89,10 +85,10 @@ def _touches(a: Range, values: tuple[Any, ...], type_: IcebergType) -> tuple[Fla
         return touched, exact
     lower, upper, ordered = _ranked(a.lower, a.upper, array(values, type_), type_)
     places = np.searchsorted(ordered, lower, "left")
-    found = ordered[np.minimum(places, len(ordered) - 1)]
-    known = _all(flags(pc.is_valid(a.lower), False), flags(pc.is_valid(a.upper), False))
-    within = (places < len(ordered)) & (found <= upper)
-    return _any((_not(known),), (within,)), _all(known, within, lower == upper)
+    at_or_above = ordered[np.minimum(places, len(ordered) - 1)]
+    both_known = _all(flags(pc.is_valid(a.lower), False), flags(pc.is_valid(a.upper), False))
+    within = (places < len(ordered)) & (at_or_above <= upper)
+    return _any((_not(both_known),), (within,)), _all(both_known, within, lower == upper)
 
 
 def _ranked(lower: Any, upper: Any, values: pa.Array, type_: IcebergType) -> tuple[Any, Any, Any]:
@@ -161,25 +157,25 @@ def _same(x: Bounds, y: Bounds) -> Flag:
 
 
 def _all(*parts: Flag) -> Flag:
-    found: Flag = True
+    combined: Flag = True
     for p in parts:
         if isinstance(p, np.ndarray):
-            found = p & found if found is not True else p
+            combined = p & combined if combined is not True else p
         elif not p:
             return False
-    return found
+    return combined
 
 
 def _any(*ways: tuple[Flag, ...]) -> Flag:
     """Tell whether one of the ways, each a conjunction, is open."""
-    found: Flag = False
+    combined: Flag = False
     for way in ways:
         is_open = _all(*way)
         if is_open is True:
             return True
         if isinstance(is_open, np.ndarray):
-            found = is_open | found if found is not False else is_open
-    return found
+            combined = is_open | combined if combined is not False else is_open
+    return combined
 
 
 def _not(flag: Flag) -> Flag:

@@ -155,15 +155,15 @@ def flags(answer: pa.Array | pa.Scalar, otherwise: bool) -> Flag:
         return bool(answer.as_py()) if answer.is_valid else otherwise
     if answer.null_count:
         answer = pc.fill_null(answer, building.scalar(otherwise, pa.bool_()))
-    found: Mask = building.to_numpy(answer)
-    return found
+    mask: Mask = building.to_numpy(answer)
+    return mask
 
 
 def _not_zero(counts: pa.Array) -> Mask:
     """Tell which counts are possibly not zero: negative counts (Java writes -1 for unknown) are unknown, hence possible."""
-    found = flags(pc.not_equal(counts, building.scalar(0, counts.type)), True)
-    assert isinstance(found, np.ndarray)
-    return found
+    mask = flags(pc.not_equal(counts, building.scalar(0, counts.type)), True)
+    assert isinstance(mask, np.ndarray)
+    return mask
 
 
 def _positive(counts: pa.Array) -> Mask:

@@ -15,17 +15,17 @@ from frazil.expr.pruning.ranges import Range
 _DECIDED = {TRUE_BIT: TRUE, FALSE_BIT: FALSE, NULL_BIT: NULL}
 
 
-def residual(bound: Bound, known: Callable[[Bound], int]) -> Bound:
-    """Replace every part that always has one outcome by TRUE, FALSE or NULL. `known` returns the outcome bits of a part for one file."""
-    if (decided := _DECIDED.get(known(bound))) is not None:
+def residual(bound: Bound, outcomes_of: Callable[[Bound], int]) -> Bound:
+    """Replace every part that always has one outcome by TRUE, FALSE or NULL. `outcomes_of` gives the outcome bits of a part for a file."""
+    if (decided := _DECIDED.get(outcomes_of(bound))) is not None:
         return decided
     match bound:
         case BoundAnd(parts=parts):
-            return conjunction(residual(p, known) for p in parts)
+            return conjunction(residual(p, outcomes_of) for p in parts)
         case BoundOr(parts=parts):
-            return disjunction(residual(p, known) for p in parts)
+            return disjunction(residual(p, outcomes_of) for p in parts)
         case BoundNot(child=child):
-            return negation(residual(child, known))
+            return negation(residual(child, outcomes_of))
     return bound
 
 
