@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -11,6 +15,7 @@ import frazil
 from frazil.errors import StorageError, Unsupported
 from frazil.storage import Storage, storage_for
 from frazil.storage.objects import ObjectStorage
+from frazil.storage.signed import SignedRequest
 from tests.storage.fake_s3 import FakeS3, fake_s3
 
 ROOT = "s3://b/db/t"
@@ -61,6 +66,23 @@ def test_a_fault_while_a_bucket_is_tried_passes_or_is_told_and_proves_nothing(s3
         assert sum(r == "PUT" for r in closed.requests()) == 2
 
 
+def test_a_slow_bucket_holds_up_no_commit_to_another(s3: FakeS3) -> None:
+    tried, free = threading.Event(), threading.Event()
+
+    def wait(method: str, path: str, query: str) -> None:
+        tried.set()
+        free.wait(20)
+
+    with fake_s3(disturb=wait) as slow, ThreadPoolExecutor(1) as pool:
+        first = pool.submit(storage_of(slow).publish, f"{ROOT}/metadata/v1", b"1")
+        try:
+            assert tried.wait(10)
+            assert storage_of(s3).publish(f"{ROOT}/metadata/v1", b"1") and not first.done()
+        finally:
+            free.set()
+        assert first.result(20)
+
+
 @pytest.mark.parametrize("fault", ["of the writer", "of the last request"])
 def test_a_broken_upload_leaves_no_parts_in_the_store(s3: FakeS3, fault: str) -> None:
     kind: type[Exception] = RuntimeError if fault == "of the writer" else StorageError
@@ -100,3 +122,49 @@ def test_the_start_of_a_file_comes_in_one_request(s3: FakeS3) -> None:
     assert storage.read_start(f"{ROOT}/long", 4) == b"0123" and storage.read_start(f"{ROOT}/long", 99) == b"0123456789"
     assert s3.requests() == ["GET", "GET"]
     assert isinstance(storage.of(ROOT), ObjectStorage)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("key", ["a//b", "/lead", "./x", "a/./b", "a/../b", "a/..", "tab\tb"])
+def test_a_key_that_the_libraries_refuse_is_told_by_name_and_not_taken_for_another(s3: FakeS3, key: str) -> None:
+    s3.objects.update({f"/b/db/t/{key}": b"theirs", "/b/db/t/x": b"1", "/b/db/t/b": b"1"})
+    storage, location = storage_of(s3), f"{ROOT}/{key}"
+    asks = (
+        storage.read, storage.open_input, storage.size, storage.delete, storage.arrow, lambda file: storage.write(file, b"x", True),
+        lambda file: storage.publish(file, b"x"),
+    )  # fmt: skip
+    for ask in asks:
+        with pytest.raises(Unsupported, match="cannot be addressed") as told:
+            ask(location)
+        assert told.value.facts["file"] == location
+    assert [failed for failed, _ in storage.delete_many([location, f"{ROOT}/b"])] == [location]
+    with pytest.raises(Unsupported, match="cannot be addressed") as told:
+        list(storage.list(ROOT))
+    assert told.value.facts["file"] == location and ROOT in str(told.value.hint)
+    assert s3.objects == {f"/b/db/t/{key}": b"theirs", "/b/db/t/x": b"1"}
+
+
+def test_uploads_carry_a_checksum_where_it_is_asked_for(s3: FakeS3) -> None:
+    sent: list[tuple[str, str | None, str]] = []
+    answer = s3.answer
+
+    def listen(method: str, path: str, query: dict[str, str], headers: Any, body: bytes) -> Any:
+        if method == "PUT":
+            sent.append((path, headers.get("x-amz-checksum-sha256"), base64.b64encode(hashlib.sha256(body).digest()).decode()))
+        return answer(method, path, query, headers, body)
+
+    s3.answer = listen  # type: ignore[method-assign]
+    storage = storage_for(ROOT, s3.properties | {"s3.checksum-enabled": "true"})
+    storage.write(f"{ROOT}/a", b"1", overwrite=True)
+    assert storage.publish(f"{ROOT}/metadata/v1", b"2")
+    with storage.open_output(f"{ROOT}/large") as sink:
+        sink.write(bytes(12 << 20))
+    assert len(sent) >= 5 and "POST uploadId" in s3.requests()
+    assert [given for _, given, _ in sent] == [computed for _, _, computed in sent]
+    storage_of(s3).write(f"{ROOT}/a", b"1", overwrite=True)
+    assert sent[-1][:2] == ("/b/db/t/a", None)
+
+
+def test_a_checksum_is_refused_where_others_sign_the_requests() -> None:
+    storage = storage_for(ROOT, {"s3.checksum-enabled": "true"}, signer=lambda *_: SignedRequest("", {}))
+    with pytest.raises(Unsupported, match="s3.checksum-enabled"):
+        storage.write(f"{ROOT}/a", b"1", overwrite=True)

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.fs
 
 from frazil.errors import FileAlreadyExistsError, FrazilError, NoSuchFileError, StorageError
+from frazil.storage.secrets import redact_text
 
 Failures = list[tuple[str, Exception]]
 Names = list[str]
@@ -119,7 +120,8 @@ def storage_error(error: Exception, location: str, doing: str, kind: type[Storag
 
 
 def system_error(error: Exception, location: str, doing: str, kind: type[StorageError] = StorageError) -> StorageError:
-    """Translate any error of the operating system to a StorageError, with a hint where one is known."""
+    """Translate any error of the operating system to a StorageError, with a hint where one is known. Secrets in its text are masked."""
+    hide_secrets(error)
     number = error.errno if isinstance(error, OSError) else None
     code = errno.errorcode.get(number, str(number)) if number is not None else None
     hint = {
@@ -139,6 +141,19 @@ def system_error(error: Exception, location: str, doing: str, kind: type[Storage
     found = kind(f"Could not {doing} {location}: {text}.", hint=hint, file=location, errno=code)
     found.errno = number
     return found
+
+
+def hide_secrets(error: BaseException | None) -> None:
+    """Mask secrets in the text of an error and of its causes, in place: tracebacks show them all. Errors of pyarrow that come from Azure
+    name the address with the signature."""
+    seen = set[int]()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        if not isinstance(error, FrazilError):
+            error.args = tuple(redact_text(arg) if isinstance(arg, str) else arg for arg in error.args)
+            if isinstance(error, OSError) and error.strerror:
+                error.strerror = redact_text(error.strerror)
+        error = error.__cause__ or error.__context__
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import threading
 import uuid
 from collections.abc import Callable
@@ -19,7 +20,7 @@ log = logging.getLogger(__name__)
 _HINT = "Use a catalog that keeps the pointer itself (type sql, rest or hive), or a store that honours If-None-Match (AWS S3 does)."
 _NOT_IMPLEMENTED = ("501 Not Implemented", "HTTP 501")
 _proved: set[tuple[Any, ...]] = set()
-_LOCK = threading.Lock()
+_trying: dict[tuple[Any, ...], threading.Lock] = {}
 
 Create = Callable[[str], bool]
 """Create the object at a location unless there is one; returns False if there is. Raises what the store's library raises."""
@@ -31,7 +32,9 @@ def check_conditional_writes(bucket: tuple[Any, ...], location: str, create: Cre
     `bucket`: what identifies the bucket and its server. Raises Unsupported where the store ignores or refuses conditions, and what
     `create` raises for other failures, after which it is checked again next time.
     """
-    with _LOCK:  # commits of other threads wait for the answer
+    if bucket in _proved:
+        return
+    with _trying.setdefault(bucket, threading.Lock()):  # commits of other threads to this bucket wait for the answer
         if bucket in _proved:
             return
         probe = f"{location.rpartition('/')[0]}/.conditional-write.{uuid.uuid4().hex}.tmp"  # clean-ups know this form as temporary
@@ -48,6 +51,9 @@ def check_conditional_writes(bucket: tuple[Any, ...], location: str, create: Cre
                 delete(probe)
         _proved.add(bucket)
         log.debug("%s: conditional writes are honoured.", location)
+
+
+os.register_at_fork(after_in_child=_trying.clear)  # a lock may be held by a thread that only the parent has
 
 
 def _refusal(location: str, reason: str) -> Unsupported:

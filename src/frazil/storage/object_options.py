@@ -5,6 +5,7 @@ Each property is supported or refused by name: with a property silently ignored,
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,13 +17,16 @@ from frazil.errors import InvalidInput, Unsupported
 _S3 = {
     "s3.endpoint", "s3.access-key-id", "s3.secret-access-key", "s3.session-token", "s3.region", "s3.path-style-access",
     "s3.force-virtual-addressing", "s3.anonymous", "s3.connect-timeout", "s3.request-timeout",
-    "s3.remote-signing-enabled", "client.region", "client.access-key-id", "client.secret-access-key", "client.session-token",
+    "s3.checksum-enabled", "s3.remote-signing-enabled",
+    "client.region", "client.access-key-id", "client.secret-access-key", "client.session-token",
 }  # fmt: skip
 _GCS = {"gcs.oauth2.token", "gcs.oauth2.token-expires-at", "gcs.service.host", "gcs.no-auth", "gcs.project-id"}
 _ADLS = {
     "adls.connection-string",
-    "adls.account-name", "adls.account-key", "adls.sas-token", "adls.tenant-id", "adls.client-id", "adls.client-secret",
+    "adls.account-name", "adls.account-key", "adls.auth.shared-key.account.name", "adls.auth.shared-key.account.key",
+    "adls.sas-token", "adls.tenant-id", "adls.client-id", "adls.client-secret",
 }  # fmt: skip
+_BY_ACCOUNT = ("adls.connection-string.", "adls.sas-token.")  # an account's name, or that of its host, follows
 _KNOWN = {"s3": (("s3.", "client."), _S3), "gs": (("gcs.",), _GCS), "abfss": (("adls.",), _ADLS)}
 
 
@@ -35,18 +39,23 @@ class Options:
     arrow: dict[str, Any] = field(repr=False)
 
 
-def options(scheme: str, properties: Mapping[str, str]) -> Options:
-    """Translate the properties of a store. Raises Unsupported for a property that is not supported, InvalidInput for an invalid value."""
+def options(scheme: str, properties: Mapping[str, str], host: str = "") -> Options:
+    """Translate the properties of a store. Raises Unsupported for a property that is not supported, InvalidInput for an invalid value.
+
+    `host`: that of a location in Azure (`account.dfs.core.windows.net`). Its account is the one that is used, or none is.
+    """
     for key in properties:
         if key.startswith(_KNOWN[scheme][0]):
             check_property(key)
-    return {"s3": _s3, "gs": _gcs, "abfss": _adls}[scheme](properties)
+    if scheme == "abfss":
+        return _adls(properties, host)
+    return _s3(properties) if scheme == "s3" else _gcs(properties)
 
 
 def check_property(key: str) -> None:
     """Check that a property of an object store is supported. Raises Unsupported."""
     for scheme, (prefixes, known) in _KNOWN.items():
-        if key.startswith(prefixes) and key not in known:
+        if key.startswith(prefixes) and key not in known and not key.startswith(_BY_ACCOUNT):
             supported = ", ".join(sorted(known))
             raise Unsupported(f"Catalog property {key} is not supported by Frazil's {scheme} storage.", hint=f"Supported: {supported}.")
 
@@ -79,7 +88,6 @@ def _s3(properties: Mapping[str, str]) -> Options:
     def s3_option(name: str) -> str | None:
         return properties.get(f"s3.{name}", properties.get(f"client.{name}"))
 
-    endpoint, region = properties.get("s3.endpoint"), s3_option("region")
     path_style, virtual = _flag(properties, "s3.path-style-access"), _flag(properties, "s3.force-virtual-addressing")
     if path_style and virtual:
         raise InvalidInput("Catalog properties s3.path-style-access and s3.force-virtual-addressing contradict each other.")
@@ -89,26 +97,46 @@ def _s3(properties: Mapping[str, str]) -> Options:
     if _flag(properties, "s3.remote-signing-enabled"):
         text = "Catalog property s3.remote-signing-enabled is true, but nobody signs requests here."
         raise Unsupported(text, hint="Leave it out: the server of a REST catalog tells for which tables it signs.")
-    for given, missing in (("access-key-id", "secret-access-key"), ("secret-access-key", "access-key-id")):
+    access_key, secret_key, session_token = map(s3_option, ("access-key-id", "secret-access-key", "session-token"))
+    together = (("access-key-id", "secret-access-key"), ("secret-access-key", "access-key-id"), ("session-token", "access-key-id"))
+    for given, missing in together:
         if s3_option(given) and not s3_option(missing):
             raise InvalidInput(f"Catalog property s3.{given} is given without s3.{missing}.", hint="They belong together.")
-    if endpoint is not None and not re.match(r"https?://[^/\s]+", endpoint):
-        raise InvalidInput(f"Catalog property s3.endpoint must begin with http:// or https://, not {endpoint!r}.")
+    if anonymous and access_key:
+        raise InvalidInput("Catalog properties s3.anonymous and s3.access-key-id contradict each other.")
+    endpoint, region = _s3_endpoint(properties), s3_option("region") or _environment("AWS_REGION", "AWS_DEFAULT_REGION") or "us-east-1"
     connect, request = _seconds(properties, "s3.connect-timeout", 10), _seconds(properties, "s3.request-timeout", 60)
-    access_key, secret_key, session_token = map(s3_option, ("access-key-id", "secret-access-key", "session-token"))
     config = _without_none(
-        endpoint=endpoint, region=region or "us-east-1", access_key_id=access_key, secret_access_key=secret_key,
-        session_token=session_token, skip_signature=anonymous, virtual_hosted_style_request=virtual, conditional_put="etag",
+        endpoint=endpoint, region=region, access_key_id=access_key or None, secret_access_key=secret_key or None,
+        session_token=session_token or None, skip_signature=anonymous, virtual_hosted_style_request=bool(virtual), conditional_put="etag",
+        checksum_algorithm="SHA256" if _flag(properties, "s3.checksum-enabled") else None,
     )  # fmt: skip
     client = {"connect_timeout": timedelta(seconds=connect), "timeout": timedelta(seconds=request)}
     if endpoint and endpoint.startswith("http://"):
         client["allow_http"] = True  # type: ignore[assignment]
+    if endpoint is None and virtual is False:  # pyarrow puts the bucket into the host's name wherever it is given no endpoint
+        endpoint = f"https://s3.{region}.amazonaws.com"
     arrow = _without_none(
-        endpoint_override=endpoint.rstrip("/") if endpoint else None, region=region or ("us-east-1" if endpoint else None),
-        access_key=access_key, secret_key=secret_key, session_token=session_token, anonymous=anonymous,
-        force_virtual_addressing=virtual, connect_timeout=connect, request_timeout=request, allow_delayed_open=True,
+        endpoint_override=endpoint, region=region, access_key=access_key or None, secret_key=secret_key or None,
+        session_token=session_token or None, anonymous=anonymous, force_virtual_addressing=virtual, connect_timeout=connect,
+        request_timeout=request, allow_delayed_open=True,
     )  # fmt: skip
     return Options(config, client, arrow)
+
+
+def _environment(*names: str) -> str | None:
+    """Return the first of these variables of the environment that is set. The two libraries read different ones, so they are told."""
+    return next(filter(None, map(os.environ.get, names)), None)
+
+
+def _s3_endpoint(properties: Mapping[str, str]) -> str | None:
+    """Find the endpoint of S3, without a bucket and a slash at the end; None: Amazon's for the region."""
+    given = properties.get("s3.endpoint")
+    where = "Catalog property s3.endpoint" if given is not None else "The endpoint in the environment (AWS_ENDPOINT_URL)"
+    endpoint = given if given is not None else _environment("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+    if endpoint is not None and not re.match(r"https?://[^/\s]+", endpoint):
+        raise InvalidInput(f"{where} must begin with http:// or https://, not {endpoint!r}.")
+    return endpoint.rstrip("/") if endpoint else None
 
 
 def _gcs(properties: Mapping[str, str]) -> Options:
@@ -138,28 +166,74 @@ def _token_expiry(properties: Mapping[str, str]) -> datetime:
         raise InvalidInput(text) from None
 
 
-def _adls(properties: Mapping[str, str]) -> Options:
-    parts = _connection(properties["adls.connection-string"]) if "adls.connection-string" in properties else {}
-    if parts:
-        doubled = sorted(k for k in properties if k in _ADLS - {"adls.connection-string"})
-        if doubled:
-            raise InvalidInput(f"Catalog property adls.connection-string comes with {', '.join(doubled)}.", hint="Give one or the other.")
-
-    def adls_option(name: str, part: str = "") -> str | None:
-        return parts.get(part.lower()) if parts else properties.get(f"adls.{name}")
-
-    name, key = adls_option("account-name", "AccountName"), adls_option("account-key", "AccountKey")
-    sas = adls_option("sas-token", "SharedAccessSignature")
-    own = _without_none(tenant_id=adls_option("tenant-id"), client_id=adls_option("client-id"), client_secret=adls_option("client-secret"))
-    blob, dfs = _endpoints(parts, name)
-    config = _without_none(account_name=name, account_key=key, sas_key=sas, endpoint=blob) | own
-    arrow = _without_none(account_name=name, account_key=key, sas_token=sas) | own
+def _adls(properties: Mapping[str, str], host: str) -> Options:
+    host = host.lower()
+    account = host.partition(".")[0] or None
+    name, secrets, parts = _account_of(properties, account, host)
+    blob, dfs = _endpoints(parts, name, host)
+    config, arrow = (_without_none(account_name=name) | secrets for _ in range(2))
+    if "sas_key" in secrets:
+        config["sas_key"] = secrets["sas_key"].removeprefix("?")
+        arrow["sas_token"] = "?" + arrow.pop("sas_key").removeprefix("?")  # pyarrow appends it to addresses as it is
     for kind, endpoint in (("blob", blob), ("dfs", dfs)):
         if endpoint:
             scheme, _, rest = endpoint.partition("://")
-            host = rest.partition("/")[0]
-            arrow |= {f"{kind}_storage_scheme": scheme, f"{kind}_storage_authority": host.removeprefix(name or "")}
+            authority = rest.partition("/")[0]
+            arrow |= {f"{kind}_storage_scheme": scheme, f"{kind}_storage_authority": authority.removeprefix(name or "")}
+    if blob:
+        config["endpoint"] = blob
     return Options(config, {"allow_http": True} if blob and blob.startswith("http://") else {}, arrow)
+
+
+def _account_of(properties: Mapping[str, str], account: str | None, host: str) -> tuple[str | None, dict[str, str], Mapping[str, str]]:
+    """Find the account to use, its secrets, and the parts of its connection string.
+
+    What is given for the location's account by name counts first, and as in Java a signature counts before a key. Raises InvalidInput
+    where the properties hold the secrets of another account: files would be sought, and deleted, there.
+    """
+    name, key = (_either(properties, f"adls.account-{part}", f"adls.auth.shared-key.account.{part}") for part in ("name", "key"))
+    own_text = _by_account(properties, "adls.connection-string.", account or name, host)
+    own_sas = None if own_text else _by_account(properties, "adls.sas-token.", account or name, host)
+    if own_sas:
+        return account or name, {"sas_key": own_sas}, {}
+    text = own_text or properties.get("adls.connection-string")
+    if text is not None:
+        doubled = [] if own_text else sorted(k for k in properties if k in _ADLS - {"adls.connection-string"})
+        if doubled:
+            raise InvalidInput(f"Catalog property adls.connection-string comes with {', '.join(doubled)}.", hint="Give one or the other.")
+        parts = _connection(text)
+        _check_account(parts["accountname"], account, "adls.connection-string")
+        sas = parts.get("sharedaccesssignature")
+        return parts["accountname"], {"sas_key": sas} if sas else {"account_key": parts["accountkey"]}, parts
+    if name:
+        _check_account(name, account, "adls.account-name")
+    if sas := properties.get("adls.sas-token"):
+        return account or name, {"sas_key": sas}, {}
+    if key:
+        return account or name, {"account_key": key}, {}
+    own = {part: properties.get(f"adls.{part.replace('_', '-')}") for part in ("tenant_id", "client_id", "client_secret")}
+    return account or name, _without_none(**own), {}
+
+
+def _by_account(properties: Mapping[str, str], prefix: str, account: str | None, host: str) -> str | None:
+    """Find a property of an account: by the host's name, with which Java looks for it, or by the account's."""
+    names = (host, host.replace(".blob.", ".dfs.", 1), host.replace(".dfs.", ".blob.", 1), account)
+    return next((properties[prefix + n] for n in names if n and properties.get(prefix + n)), None)
+
+
+def _either(properties: Mapping[str, str], key: str, java: str) -> str | None:
+    """Return the value of a property that has two names. Raises InvalidInput where they have two values."""
+    value, other = properties.get(key), properties.get(java)
+    if value and other and value != other:
+        raise InvalidInput(f"Catalog properties {key} and {java} contradict each other.", hint="Give one of them.")
+    return value or other or None
+
+
+def _check_account(name: str, account: str | None, key: str) -> None:
+    if account and name.lower() != account.lower():
+        hint = f"Give the secrets of {account} as adls.sas-token.{account} or adls.connection-string.{account}"
+        hint += ", or leave out adls.account-name." if key == "adls.account-name" else "."
+        raise InvalidInput(f"Catalog property {key} is of the account {name}, but the location is in the account {account}.", hint=hint)
 
 
 _CONNECTION = {
@@ -184,15 +258,32 @@ def _connection(text: str) -> dict[str, str]:
     return parts
 
 
-def _endpoints(parts: Mapping[str, str], account: str | None) -> tuple[str | None, str | None]:
-    """Find the addresses of blobs and of the file interface that a connection string names; None are Azure's own."""
+def _endpoints(parts: Mapping[str, str], account: str | None, host: str) -> tuple[str | None, str | None]:
+    """Find the addresses of blobs and of the file interface: those that a connection string names, else of the location's host, else
+    those of Azure's public cloud; None where there is no account."""
     blob, dfs = (parts.get(f"{kind}endpoint", "").rstrip("/") or None for kind in ("blob", "dfs"))
-    if blob is None and ("endpointsuffix" in parts or parts.get("defaultendpointsprotocol") == "http"):
-        scheme, suffix = parts.get("defaultendpointsprotocol", "https"), parts.get("endpointsuffix", "core.windows.net")
-        blob, dfs = f"{scheme}://{account}.blob.{suffix}", dfs or f"{scheme}://{account}.dfs.{suffix}"
+    suffix, own = _suffix(host), parts.get("endpointsuffix")
+    if blob is None and account is not None:
+        if own and suffix and own.lower() != suffix.lower():
+            text = f"Catalog property adls.connection-string is of the cloud {own}, but the location is in the cloud {suffix}."
+            raise InvalidInput(text, hint=f"Give the one for this location as adls.connection-string.{host}.")
+        scheme = parts.get("defaultendpointsprotocol", "https")
+        if suffix:
+            blob, dfs = f"{scheme}://{host.replace('.dfs.', '.blob.', 1)}", dfs or f"{scheme}://{host.replace('.blob.', '.dfs.', 1)}"
+        elif "." in host:  # a domain of one's own
+            blob, dfs = f"{scheme}://{host}", dfs or f"{scheme}://{host}"
+        else:
+            own = own or "core.windows.net"
+            blob, dfs = f"{scheme}://{account}.blob.{own}", dfs or f"{scheme}://{account}.dfs.{own}"
     if blob and dfs is None:
         dfs = blob.replace(".blob.", ".dfs.", 1)
     for found in (blob, dfs):
         if found and not re.match(r"https?://[^/\s]+", found):
             raise InvalidInput("Catalog property adls.connection-string holds an address that does not begin with http:// or https://.")
     return blob, dfs
+
+
+def _suffix(host: str) -> str | None:
+    """Find the cloud of a host, as `core.windows.net`; None where the host does not tell."""
+    found = re.fullmatch(r"[^.]+\.(?:.+\.)?(?:dfs|blob)\.(?P<suffix>.+)", host)
+    return found["suffix"] if found else None

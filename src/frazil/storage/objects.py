@@ -6,28 +6,26 @@ An object store has no directories; `make_directory` creates a marker object. `p
 from __future__ import annotations
 
 import contextlib
-import functools
 import io
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.fs
 
-from frazil.errors import FileAlreadyExistsError, FrazilError, InvalidInput, NoSuchFileError, NotInstalledError, StorageError
-from frazil.storage.base import MARKER, Entries, Failures, FileInfo, Names, PublishUnclear, storage_error
+from frazil.errors import FileAlreadyExistsError, FrazilError, InvalidInput, NoSuchFileError, StorageError, Unsupported
+from frazil.storage.base import MARKER, Entries, Failures, FileInfo, Names, PublishUnclear, hide_secrets, storage_error
 from frazil.storage.conditional import check_conditional_writes
 from frazil.storage.locations import join, scheme_of
-from frazil.storage.object_options import options
-from frazil.storage.vended import CredentialsSource, current, merged
+from frazil.storage.object_clients import EXTRAS, arrow_system, client, obstore_for, split_container
+from frazil.storage.vended import CredentialsSource, merged
 
-_EXTRAS = {"s3": "s3", "gs": "gcs", "abfss": "azure"}
-OBJECT_SCHEMES = set(_EXTRAS)
+OBJECT_SCHEMES = set(EXTRAS)
 _PROBE_RETRIES = 2
+_REFUSED = re.compile(r"(?:^|/)\.{0,2}(?=/)|(?:^|/)\.{1,2}$|[\x00-\x1f\x7f]")
 _LOCATION = re.compile(r"[A-Za-z0-9]+://(?P<bucket>[^/]+)(?:/(?P<key>.*))?", re.S)
 
 
@@ -49,8 +47,9 @@ class ObjectStorage:
 
     def arrow(self, location: str) -> tuple[pa.fs.FileSystem, str]:
         bucket, key = self._split(location)
-        container = bucket.partition("@")[0]
-        return _arrow(self.scheme, merged(self.properties, self.vended), _account(bucket)), f"{container}/{key}"
+        container, host = split_container(self.scheme, bucket)
+        _check_key(key, location)
+        return arrow_system(self.scheme, merged(self.properties, self.vended), host), f"{container}/{key}"
 
     def _split(self, location: str) -> tuple[str, str]:
         found = _LOCATION.fullmatch(location)
@@ -62,10 +61,11 @@ class ObjectStorage:
     def _client_and_key(self, location: str, most_retries: int | None = None) -> tuple[Any, Any, str]:
         """Return the module obstore, the client of the bucket, and the key in it."""
         bucket, key = self._split(location)
-        library = _obstore(self.scheme)
+        _check_key(key, location)
+        library = obstore_for(self.scheme)
         if self.scheme == "s3":  # its clients ask for the next credentials themselves
-            return library, _client(self.scheme, bucket, self.properties, self.vended, most_retries), key
-        return library, _client(self.scheme, bucket, merged(self.properties, self.vended), None, most_retries), key
+            return library, client(self.scheme, bucket, self.properties, self.vended, most_retries), key
+        return library, client(self.scheme, bucket, merged(self.properties, self.vended), None, most_retries), key
 
     def read(self, location: str) -> bytes:
         library, store, key = self._client_and_key(location)
@@ -78,11 +78,9 @@ class ObjectStorage:
             return bytes(library.get(store, key, options={"range": (0, size)}).bytes())
 
     def open_input(self, location: str) -> pa.NativeFile:
-        try:
-            system, path = self.arrow(location)
+        system, path = self.arrow(location)
+        with _translated_errors(location, "open"):
             return system.open_input_file(path)
-        except OSError as error:
-            raise storage_error(error, location, "open") from error
 
     @contextlib.contextmanager
     def open_output(self, location: str, *, overwrite: bool = False) -> Iterator[Any]:
@@ -109,6 +107,7 @@ class ObjectStorage:
 
     def publish(self, location: str, data: bytes) -> bool:
         """Create an object unless there is one. Raises Unsupported where the store does not honour that condition."""
+        self._client_and_key(location)  # so that what cannot be written is told of this object, not of the one it is tried with
         self._check_conditional_writes(location)
         return self._create(location, data)
 
@@ -258,67 +257,14 @@ class _ObjectSink(io.RawIOBase):
         return len(data)
 
 
-def _obstore(scheme: str) -> Any:
-    try:
-        import obstore
-        import obstore.exceptions
-        import obstore.store
-    except ImportError as error:
-        raise NotInstalledError(f"Locations {scheme}:// need obstore.", hint=f'pip install "frazil[{_EXTRAS[scheme]}]"') from error
-    return obstore
+def _check_key(key: str, location: str) -> None:
+    if _REFUSED.search(key):
+        raise _refused(location, "Write the object under another key.")
 
 
-@functools.lru_cache(maxsize=64)
-def _client(
-    scheme: str, bucket: str, properties: tuple[tuple[str, str], ...], vended: CredentialsSource | None = None,
-    most_retries: int | None = None,
-) -> Any:  # fmt: skip
-    chosen, stores = options(scheme, dict(merged(properties, vended))), _obstore(scheme).store
-    shared = {"client_options": chosen.client, "retry_config": None if most_retries is None else {"max_retries": most_retries}}
-    try:
-        match scheme:
-            case "s3":
-                if vended is None:
-                    return stores.S3Store(bucket, config=chosen.config, **shared)
-                own = {k: v for k, v in chosen.config.items() if k not in ("access_key_id", "secret_access_key", "session_token")}
-                provider = functools.partial(_s3_credential, properties, vended)
-                return stores.S3Store(bucket, config=own, credential_provider=provider, **shared)
-            case "gs":
-                return stores.GCSStore(bucket, config=chosen.config, **shared)
-            case _:
-                account = {"account_name": name} if (name := _account(bucket)) else {}
-                return stores.AzureStore(bucket.partition("@")[0], config=account | chosen.config, **shared)
-    except Exception:  # its text may show the options, which hold secrets
-        raise InvalidInput(f"The catalog's options for {scheme} are not valid for bucket {bucket}.") from None
-
-
-def _s3_credential(properties: tuple[tuple[str, str], ...], vended: CredentialsSource) -> dict[str, Any]:
-    """Give obstore the credentials of the moment; it asks again when they expire, also in the midst of an upload."""
-    credentials = current(vended)
-    config, expires = options("s3", {**dict(properties), **credentials.properties}).config, credentials.expires_ms
-    return {
-        "access_key_id": config.get("access_key_id", ""), "secret_access_key": config.get("secret_access_key", ""),
-        "token": config.get("session_token"),
-        "expires_at": None if expires is None else datetime.fromtimestamp(expires / 1000, UTC),
-    }  # fmt: skip
-
-
-@functools.lru_cache(maxsize=16)
-def _arrow(scheme: str, properties: tuple[tuple[str, str], ...], account: str | None) -> pa.fs.FileSystem:
-    chosen = options(scheme, dict(properties)).arrow
-    match scheme:
-        case "s3":
-            return pa.fs.S3FileSystem(**chosen)
-        case "gs":
-            return pa.fs.GcsFileSystem(**chosen)
-        case _:
-            return pa.fs.AzureFileSystem(**({"account_name": account} if account else {}) | chosen)
-
-
-def _account(bucket: str) -> str | None:
-    """Find the account in `container@account.dfs.core.windows.net`."""
-    host = bucket.partition("@")[2]
-    return host.partition(".")[0] or None
+def _refused(location: str, hint: str) -> Unsupported:
+    why = "empty segments (//), segments of one or two dots, and control characters"
+    return Unsupported(f"Object {location!r} cannot be addressed: obstore and pyarrow refuse keys with {why}.", hint=hint, file=location)
 
 
 @contextlib.contextmanager
@@ -332,16 +278,29 @@ def _translated_errors(location: str, doing: str) -> Iterator[None]:
 
 
 def _translated(error: Exception, location: str, doing: str, kind: type[StorageError] = StorageError) -> FrazilError:
+    """Translate an error of obstore or pyarrow. Its text is not shown; the traceback shows it, so secrets are masked in it."""
+    hide_secrets(error)
     if isinstance(error, FileNotFoundError) or type(error).__name__ == "NotFoundError":
         return NoSuchFileError(f"There is no file {location}.", file=location)
     if isinstance(error, FrazilError) and kind is StorageError:
         return error
-    name = type(error).__name__
-    hint = {
+    name, scheme = type(error).__name__, scheme_of(location)
+    if name == "InvalidPathError" and (found := re.search(r'[Pp]ath "(.*?)"(?: contained|: )', str(error), re.S)):
+        bucket = "/".join(location.split("/")[:3])
+        advice = f"Move or delete it by the store's own tools: while it is there, {location} cannot be listed."
+        return _refused(f"{bucket}/{found[1]}", advice)
+    hint = (_region_hint(str(error)) if scheme == "s3" else None) or {
         "PermissionDeniedError": "Check the permissions that the credentials have on the bucket.",
         "UnauthenticatedError": "Check the credentials of the catalog.",
-    }.get(name) or _hint(str(error), scheme_of(location))
+    }.get(name) or _hint(str(error), scheme)
     return kind(f"Could not {doing} {location}: the store answered with {name}.", hint=hint, file=location)
+
+
+def _region_hint(text: str) -> str | None:
+    """Find by the text of an error whether a bucket of S3 is in another region than the one that was asked."""
+    if re.search(r"Received redirect|status(?: code:)? 301|PermanentRedirect|AuthorizationHeaderMalformed|region '[\w-]+' is wrong", text):
+        return "The bucket may be in another region: check s3.region (and s3.endpoint)."
+    return None
 
 
 _CREDENTIALS = {
@@ -357,6 +316,8 @@ def _hint(text: str, scheme: str) -> str | None:
     """Find a hint by the text of an error whose class does not tell. The text itself is not shown, since it may hold secrets."""
     if any(host in text for host in ("169.254.169.254", "169.254.170.2", "metadata.google.internal")):  # where clouds give credentials
         return f"No credentials were found: give the catalog {_CREDENTIALS[scheme]}."
-    if "error sending request" in text or "onnect" in text:
+    if any(refusal in text for refusal in ("ACCESS_DENIED", "403 Forbidden", "HTTP status 403")):
+        return "Check the credentials of the catalog, and their permissions on the bucket."
+    if "error sending request" in text or "onnect" in text or "curlCode" in text:
         return f"The store could not be reached: check the endpoint ({_ENDPOINTS[scheme]}) and the network."
     return None

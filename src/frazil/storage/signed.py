@@ -21,7 +21,7 @@ from urllib.parse import quote, unquote, urlencode, urlsplit
 import pyarrow as pa
 import pyarrow.fs
 
-from frazil.errors import CorruptData, FileAlreadyExistsError, NoSuchFileError, NotInstalledError, StorageError
+from frazil.errors import CorruptData, FileAlreadyExistsError, NoSuchFileError, NotInstalledError, StorageError, Unsupported
 from frazil.storage.arrow_handler import StorageHandler
 from frazil.storage.base import storage_error
 from frazil.storage.hdfs_files import HdfsInput
@@ -297,6 +297,9 @@ _LIBRARY = SimpleNamespace(
 @functools.lru_cache(maxsize=64)
 def _config(properties: tuple[tuple[str, str], ...]) -> dict[str, Any]:
     chosen = options("s3", dict(properties))
+    if "checksum_algorithm" in chosen.config:
+        text = "Catalog property s3.checksum-enabled is not supported where the catalog's server signs requests."
+        raise Unsupported(text, hint="Leave it out, or have the server vend credentials.")
     return {**chosen.config, "connect": chosen.arrow["connect_timeout"], "request": chosen.arrow["request_timeout"]}
 
 
@@ -322,6 +325,15 @@ def _pool(urllib3: Any) -> Any:
             _POOLS.clear()  # of the process that this one was forked from
             pool = _POOLS[os.getpid()] = urllib3.PoolManager(maxsize=32, num_pools=8)
         return pool
+
+
+def _after_fork() -> None:
+    """Replace the lock in a forked process: a thread that only the parent has may hold it."""
+    global _LOCK
+    _LOCK = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def _timeout(urllib3: Any, config: Mapping[str, Any]) -> Any:

@@ -1,0 +1,127 @@
+"""Make the clients of object stores, obstore's and pyarrow's, by the properties of a catalog.
+
+Where these hold keys or addresses, nothing of the environment is mixed with them: obstore takes each option that it is not given from
+there, as the session's token of other keys. obstore does not work in a process that was forked after its first use: its threads stay
+behind in the parent, and each call would wait for ever.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow.fs
+
+from frazil.errors import InvalidInput, NotInstalledError, StorageError
+from frazil.storage.object_options import options
+from frazil.storage.vended import CredentialsSource, current, merged
+
+EXTRAS = {"s3": "s3", "gs": "gcs", "abfss": "azure"}
+Properties = tuple[tuple[str, str], ...]
+_used_in: int | None = None  # the process that used obstore first; a child has its parent's, where the parent had used it
+
+
+def obstore_for(scheme: str) -> Any:
+    """Import obstore for use in this process. Raises StorageError in one that was forked after obstore was used."""
+    global _used_in
+    try:
+        import obstore
+        import obstore.exceptions
+        import obstore.store
+    except ImportError as error:
+        raise NotInstalledError(f"Locations {scheme}:// need obstore.", hint=f'pip install "frazil[{EXTRAS[scheme]}]"') from error
+    if _used_in is None:
+        _used_in = os.getpid()
+    elif _used_in != os.getpid():
+        text = f"This process was forked after its parent had used an object store ({scheme}://), whose client does not survive that."
+        hint = "Start workers by spawn or forkserver (multiprocessing.get_context('spawn')), or fork them before the first use."
+        raise StorageError(text, hint=hint)
+    return obstore
+
+
+@functools.lru_cache(maxsize=64)
+def client(
+    scheme: str, bucket: str, properties: Properties, vended: CredentialsSource | None = None, most_retries: int | None = None
+) -> Any:
+    """Make obstore's client of a bucket (in Azure `container@host`). With `vended` it asks for the credentials of the moment itself."""
+    container, host = split_container(scheme, bucket)
+    chosen, stores = options(scheme, dict(merged(properties, vended)), host), obstore_for(scheme).store
+    make = {"s3": stores.S3Store, "gs": stores.GCSStore, "abfss": stores.AzureStore}[scheme]
+    config, provider, against = dict(chosen.config), None, dict[str, Any]()
+    if scheme == "s3":
+        config, provider = _s3_config(config, bucket, properties, vended)
+        against = {"aws_endpoint_url_s3": config["endpoint"]} if "endpoint" in config else {}
+    elif scheme == "abfss":
+        provider = _azure_provider(config)
+        against = {"credential_type": "client_secret"} if "client_secret" in config else {}
+    shared = {
+        "client_options": chosen.client, "retry_config": None if most_retries is None else {"max_retries": most_retries},
+        **({} if provider is None else {"credential_provider": provider}),
+    }  # fmt: skip
+    try:
+        try:
+            return make(container, config=config | against, **shared)
+        except Exception as error:
+            if not against or type(error).__name__ != "UnknownConfigurationKeyError":
+                raise
+            return make(container, config=config, **shared)  # an older release
+    except Exception:  # its text may show the options, which hold secrets
+        raise InvalidInput(f"The catalog's options for {scheme} are not valid for bucket {bucket}.") from None
+
+
+def _s3_config(
+    config: dict[str, Any], bucket: str, properties: Properties, vended: CredentialsSource | None
+) -> tuple[dict[str, Any], Callable[[], dict[str, Any]] | None]:
+    """Complete the options of obstore for a bucket, and take the keys out of them: a provider gives these."""
+    if "endpoint" in config and config["virtual_hosted_style_request"]:  # obstore puts the bucket into the host's name of Amazon's alone
+        scheme, _, rest = config["endpoint"].partition("://")
+        config["endpoint"] = f"{scheme}://{bucket}.{rest}"
+    if vended is None and "access_key_id" not in config:
+        return config, None
+    keys = {"access_key_id", "secret_access_key", "session_token"}
+    rest = {"skip_signature": False} | {k: v for k, v in config.items() if k not in keys}
+    return rest, functools.partial(_s3_credential, properties, vended)
+
+
+def _s3_credential(properties: Properties, vended: CredentialsSource | None) -> dict[str, Any]:
+    """Give obstore the credentials of the moment; it asks again when they expire, also in the midst of an upload."""
+    credentials = None if vended is None else current(vended)
+    given, expires = ({}, None) if credentials is None else (credentials.properties, credentials.expires_ms)
+    config = options("s3", {**dict(properties), **given}).config
+    return {
+        "access_key_id": config.get("access_key_id", ""), "secret_access_key": config.get("secret_access_key", ""),
+        "token": config.get("session_token"),
+        "expires_at": None if expires is None else datetime.fromtimestamp(expires / 1000, UTC),
+    }  # fmt: skip
+
+
+def _azure_provider(config: dict[str, Any]) -> Callable[[], dict[str, Any]] | None:
+    """Take the key or the signature out of the options of obstore, and make a provider that gives it in place of the environment's."""
+    for option, name in (("account_key", "access_key"), ("sas_key", "sas_token")):
+        if option in config:
+            credential = {name: config.pop(option), "expires_at": None}
+            config.update(skip_signature=False, use_emulator=False)
+            return lambda: credential
+    return None
+
+
+@functools.lru_cache(maxsize=16)
+def arrow_system(scheme: str, properties: Properties, host: str) -> pyarrow.fs.FileSystem:
+    """Make pyarrow's file system. `host`: that of a location in Azure."""
+    chosen = options(scheme, dict(properties), host).arrow
+    make = {"s3": pyarrow.fs.S3FileSystem, "gs": pyarrow.fs.GcsFileSystem, "abfss": pyarrow.fs.AzureFileSystem}[scheme]
+    try:
+        return make(**chosen)
+    except (TypeError, ValueError):  # its text may show the options, which hold secrets
+        raise InvalidInput(f"The catalog's options for {scheme} are not valid for its store.") from None
+
+
+def split_container(scheme: str, bucket: str) -> tuple[str, str]:
+    """Split `container@account.dfs.core.windows.net`; buckets of other stores have no host."""
+    if scheme != "abfss":
+        return bucket, ""
+    container, _, host = bucket.partition("@")
+    return container, host
