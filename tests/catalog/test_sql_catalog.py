@@ -357,10 +357,18 @@ def test_options_are_served_or_refused_by_name(tmp_path: Path) -> None:
         sql(tmp_path, **{"jdbc.strict-mode": "maybe"})
 
 
-def test_a_password_never_shows_when_a_server_cannot_be_reached() -> None:
-    pytest.importorskip("psycopg")
+@pytest.mark.parametrize(
+    ("driver", "uri"),
+    [
+        ("psycopg", "postgresql://app:hunter2@127.0.0.1:1/app"),
+        ("psycopg", "jdbc:postgresql://127.0.0.1:1/app?user=app&password=hunter2"),
+        ("pymysql", "jdbc:mysql://127.0.0.1:1/app?user=app&password=hunter2"),
+    ],
+)
+def test_a_password_never_shows_when_a_server_cannot_be_reached(driver: str, uri: str) -> None:
+    pytest.importorskip(driver)
     with pytest.raises(StorageError) as told:
-        load_backend("c", type="sql", uri="postgresql://app:hunter2@127.0.0.1:1/app")
+        load_backend("c", type="sql", uri=uri)
     shown = str(told.value) + repr(told.value.facts) + str(told.value.__cause__)
     assert "hunter2" not in shown and "127.0.0.1" in shown
 
