@@ -25,6 +25,7 @@ _ENDINGS = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz")  # of tw
 _HINT = "version-hint.text"
 _TRIES = 10
 _START = 2048
+_GZIPPED = b"\x1f\x8b"
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,8 @@ def _stale(storage: Storage, root: str, base: LoadedTable, number: int) -> str |
 
 def _holds(storage: Storage, location: str, text: bytes) -> bool:
     """Tell whether a metadata file holds a text. Writers put the table's uuid first, so reading the beginning is usually enough."""
-    if text in storage.read_start(location, _START):
+    start = storage.read_start(location, _START)
+    if text in start or (start.startswith(_GZIPPED) and text in zlib.decompressobj(31).decompress(start)):
         return True
     return text in unzipped(storage.read(location))
 
@@ -175,18 +177,37 @@ def _after_publishing(
     versions with higher numbers, and the next of them tells. Old versions are removed oldest first: as long as the base exists and the hint
     names no newer version, the name after the base has never been freed, and a long directory need not be listed. HDFS deletes many files
     at once in any order, and lists a directory by one request.
+
+    Without its base and without higher numbers the version stands alone: the table was dropped between the check of its base and
+    publishing. It is removed again, so that no table comes back without the files of the dropped one.
     """
-    if base is not None and scheme_of(root) != "hdfs":
-        if (hint or number) <= number and storage.exists(base.metadata_location):
-            return Committed(table)
-    above = [v for v in versions(storage, root) if v.number > number]
-    if not above:
+    on_hdfs = scheme_of(root) == "hdfs"
+    base_exists = base is None or on_hdfs or _is_there(storage, base)
+    if base is not None and not on_hdfs and base_exists and (hint or number) <= number:
         return Committed(table)
-    later = metadata_files.read(storage, above[0].location)
-    outcome = path_line.settle(base.metadata if base else None, table, later, above[0].number == number + 1)
+    present = versions(storage, root)
+    above = [v for v in present if v.number > number]
+    if above:
+        later = metadata_files.read(storage, above[0].location)
+        outcome = path_line.settle(base.metadata if base else None, table, later, above[0].number == number + 1)
+    elif base is not None and (not base_exists or (on_hdfs and all(v.number != number - 1 for v in present))):
+        outcome = Conflict(f"The table was dropped before version {number} was published: {root}")
+    else:
+        outcome = Committed(table)
     if isinstance(outcome, Conflict):
         storage.delete(table.metadata_location)
     return outcome
+
+
+def _is_there(storage: Storage, base: LoadedTable) -> bool:
+    """Tell whether the file of a version is still there, and still of the same table, which may have been dropped and created again. Raises
+    what the storage raises where that cannot be told."""
+    if base.metadata.table_uuid is None:
+        return storage.exists(base.metadata_location)
+    try:
+        return _holds(storage, base.metadata_location, base.metadata.table_uuid.encode())
+    except NoSuchFileError:
+        return False
 
 
 def write_hint(storage: Storage, root: str, number: int, hint: int | None) -> None:
