@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from frazil.catalog import metadata_files, path_line
 from frazil.catalog.base import Committed, Conflict, LoadedTable, Outcome, Unknown
-from frazil.codec.metadata_json import decode_metadata, unzipped
+from frazil.codec.metadata_json import unzipped
 from frazil.errors import CorruptData, FrazilError, NoSuchFileError, ValidationError
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import METADATA_PATH
@@ -25,6 +25,7 @@ _ENDINGS = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz")  # of tw
 _HINT = "version-hint.text"
 _TRIES = 10
 _START = 2048
+_BLANK = b"\0 \n\r\t"
 _GZIPPED = b"\x1f\x8b"
 
 
@@ -44,19 +45,26 @@ def version_of(location: str) -> int | None:
 
 def versions(storage: Storage, root: str) -> list[Version]:
     """Return all versions below a table's directory, oldest first."""
-    directory, names = join(root, "metadata"), dict[int, str]()
-    for name in storage.names(directory, after="v"):
-        if match := _VERSION.fullmatch(name):
-            number, ending = int(match[1]), match[2]
-            if number not in names or _ENDINGS.index(ending) < _ENDINGS.index(names[number][len(f"v{number}") :]):
-                names[number] = name
+    directory, names = join(root, "metadata"), _names(storage, root)
     return [Version(n, join(directory, names[n])) for n in sorted(names)]
 
 
 def head(storage: Storage, root: str) -> Version | None:
     """Return the current version of a table; None: there is no table."""
-    existing = versions(storage, root)
-    return existing[-1] if existing else None
+    names = _names(storage, root)
+    newest = max(names, default=None)
+    return None if newest is None else Version(newest, join(root, "metadata", names[newest]))
+
+
+def _names(storage: Storage, root: str) -> dict[int, str]:
+    """List the file names of all versions, by their numbers."""
+    names = dict[int, str]()
+    for name in storage.names(join(root, "metadata"), after="v"):
+        if match := _VERSION.fullmatch(name):
+            number, ending = int(match[1]), match[2]
+            if number not in names or _ENDINGS.index(ending) < _ENDINGS.index(names[number][len(f"v{number}") :]):
+                names[number] = name
+    return names
 
 
 def load(storage: Storage, root: str) -> tuple[str, TableMetadata] | None:
@@ -71,13 +79,13 @@ def load(storage: Storage, root: str) -> tuple[str, TableMetadata] | None:
         except NoSuchFileError as error:  # another writer has committed and removed it since the directory was listed
             missing = error
             continue
-        if not data.strip(b"\0 \n\r\t"):
+        if not data[:_START].strip(_BLANK) and not data.strip(_BLANK):
             raise CorruptData(
                 f"Metadata file {newest.location} is empty.",
                 hint="A writer was cut off. If no newer copy exists, remove it by hand to go back to the version before.",
                 file=newest.location, offset=0,
             )  # fmt: skip
-        return newest.location, decode_metadata(data, file=newest.location)
+        return newest.location, metadata_files.decode(data, newest.location)
     raise missing or NoSuchFileError(f"The metadata files of {root} were removed {_TRIES} times while they were read.", file=root)
 
 
