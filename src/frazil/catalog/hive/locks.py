@@ -114,7 +114,7 @@ def _requested(client: HiveClient, database: str, table: str) -> tuple[LockRespo
 
 
 def _release_others(client: HiveClient, database: str, table: str, agent: str, kept: int | None) -> None:
-    """Release the locks of a request that was sent more than once, but the one that is kept: it would wait for them, or others would."""
+    """Remove the locks of a request that was sent more than once, but the one that is kept: it would wait for them, or others would."""
     try:
         for lock in locks_on(client, database, table):
             if lock.agentInfo == agent and lock.lockid not in (None, kept):
