@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import frazil
-from frazil.catalog import Committed, path_files
+from frazil.catalog import Committed, Unknown, path_files
+from frazil.errors import NoSuchTableError, ValidationException
 from tests.catalog.conftest import TABLE, changed, committed, new_metadata
 from tests.storage.fake_s3 import FakeS3, fake_s3
 
@@ -25,7 +28,7 @@ def test_a_warm_append_takes_nine_requests_and_no_listing(s3: FakeS3) -> None:
     s3.asked.clear()
     table.append([{"id": 1}])
     asked = [(method, path.rpartition("/")[2].rpartition(".")[2]) for method, path, _ in s3.asked]
-    read = [("GET", "avro"), ("GET", "json"), ("GET", "text"), ("HEAD", "json")]  # the list of manifests, the base twice, and the hint
+    read = [("GET", "avro"), ("GET", "json"), ("GET", "json"), ("GET", "text")]  # the list of manifests, the base twice, and the hint
     assert sorted(asked) == sorted([("PUT", "parquet"), ("PUT", "avro"), ("PUT", "avro"), ("PUT", "json"), ("PUT", "text"), *read])
     assert not any("list-type" in query for _, _, query in s3.asked)
     assert sorted(catalog.load_table("db.t").scan().to_arrow()["id"].to_pylist()) == [0, 1]
@@ -44,3 +47,47 @@ def test_a_hint_that_names_a_newer_version_has_the_versions_listed(s3: FakeS3, m
     assert not isinstance(backend.swap(base, changed(base, lost="1")), Committed)
     assert any("list-type" in query for _, _, query in s3.asked)
     assert backend.load(TABLE).metadata == table.metadata
+
+
+@pytest.mark.parametrize("place", ["local", "s3", "s3-gzip"])
+@pytest.mark.parametrize("again", [False, True])
+def test_a_commit_that_races_a_drop_is_not_acknowledged_and_brings_no_table_back(
+    s3: FakeS3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, again: bool
+) -> None:
+    """The table is dropped, and perhaps created again, after the writer has looked at its base and before it publishes."""
+    where = {"warehouse": str(tmp_path)} if place == "local" else {"warehouse": "s3://b/w", **s3.properties}
+    catalog: Any = frazil.load_catalog("p", type="path", **where)
+    properties = {"write.metadata.compression-codec": "gzip" if place == "s3-gzip" else "none"}
+    table = catalog.create_table("db.t", "id bigint", properties=properties)
+    check, dropped = path_files._stale, []
+
+    def dropped_after(*arguments: Any) -> str | None:
+        reason = check(*arguments)
+        if not dropped:
+            dropped.append(catalog.drop_table("db.t"))
+            if again:
+                catalog.create_table("db.t", "other string")
+        return reason
+
+    monkeypatch.setattr(path_files, "_stale", dropped_after)
+    with pytest.raises(ValidationException if again else NoSuchTableError, match="dropped and made again" if again else "does not exist"):
+        table.append([{"id": 1}])
+    assert dropped and catalog.table_exists("db.t") is again
+    if again:
+        assert catalog.load_table("db.t").schema().column_names == ["other"]
+
+
+def test_a_base_that_cannot_be_looked_at_after_publishing_leaves_the_outcome_unknown(s3: FakeS3) -> None:
+    backend = frazil.load_catalog("p", type="path", warehouse="s3://b/w", **s3.properties)._backend
+    base = committed(backend.create(TABLE, new_metadata("")))
+    fired: list[str] = []
+
+    def refuse_base(method: str, path: str, query: str) -> int | None:
+        if path.endswith("v1.metadata.json") and any(p.endswith("v2.metadata.json") for p in s3.objects):
+            fired.append(method)
+            return 403
+        return None
+
+    s3.disturb = refuse_base
+    assert isinstance(backend.swap(base, changed(base, a="1")), Unknown)
+    assert fired and any(p.endswith("v2.metadata.json") for p in s3.objects)

@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ import pytest
 import frazil
 from frazil.catalog import CatalogBackend, Committed, Conflict, Unknown, load_backend
 from frazil.catalog.base import Unclear
-from frazil.catalog.database import Contended, SqliteDatabase
+from frazil.catalog.database import Contended, SqliteDatabase, SqlStatement
 from frazil.catalog.sql import SqlCatalog
 from frazil.errors import (
     CommitFailedException,
@@ -259,6 +259,52 @@ backend.swap(base, changed(base, a="1"))
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+class Overtaken(SqliteDatabase):
+    """Before a row is removed, another writer does something."""
+
+    before_removal: list[Callable[[], object]]
+
+    def execute(self, steps: Sequence[SqlStatement], *, all_or_none: bool = False) -> list[int]:
+        if steps[0][0].startswith("DELETE FROM iceberg_tables") and self.before_removal:
+            self.before_removal.pop(0)()
+        return super().execute(steps, all_or_none=all_or_none)
+
+
+def test_a_purge_deletes_the_files_of_the_state_that_was_dropped_and_of_no_other(tmp_path: Path) -> None:
+    rival, backend = sql(tmp_path), sql(tmp_path)
+    table = made(rival)
+    backend.database = overtaken = Overtaken(f"{tmp_path}/c.db")
+    newest = changed(table, a="1")
+    overtaken.before_removal = [lambda: committed(rival.swap(table, newest))]
+    assert backend.drop_table(TABLE, purge=True) == () and not overtaken.before_removal
+    assert not rival.table_exists(TABLE) and not list(rival._storage(table.metadata.location).list(table.metadata.location))
+
+    table, again = made(rival), []
+
+    def created_again() -> None:
+        rival.drop_table(TABLE)
+        again.append(made(rival))
+
+    overtaken.before_removal = [created_again, lambda: rival.rename_table(TABLE, ("db", "kept"))]
+    with pytest.raises(NoSuchTableError):
+        backend.drop_table(TABLE, purge=True)
+    assert not overtaken.before_removal and rival.load(("db", "kept")).metadata.table_uuid == again[0].metadata.table_uuid
+    overtaken.before_removal = [lambda: change_once(rival, ("db", "kept")) for _ in range(10)]
+    with pytest.raises(CommitFailedException, match="changed 10 times"):
+        backend.drop_table(("db", "kept"), purge=True)
+    assert rival.load(("db", "kept")).metadata.properties["last"] == "yes"
+
+
+def change_once(backend: SqlCatalog, identifier: tuple[str, ...]) -> None:
+    table = backend.load(identifier)
+    committed(backend.swap(table, changed(table, last="yes")))
+
+
+def test_a_location_that_is_too_long_for_the_database_is_refused_where_a_table_is_registered(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="at most 1000 characters"):
+        sql(tmp_path).register_table(TABLE, f"{tmp_path}/{'x' * 1000}/v1.metadata.json")
+
+
 def test_a_forked_child_does_not_disturb_its_parent(tmp_path: Path) -> None:
     backend = sql(tmp_path)
     made(backend)
@@ -357,10 +403,18 @@ def test_options_are_served_or_refused_by_name(tmp_path: Path) -> None:
         sql(tmp_path, **{"jdbc.strict-mode": "maybe"})
 
 
-def test_a_password_never_shows_when_a_server_cannot_be_reached() -> None:
-    pytest.importorskip("psycopg")
+@pytest.mark.parametrize(
+    ("driver", "uri"),
+    [
+        ("psycopg", "postgresql://app:hunter2@127.0.0.1:1/app"),
+        ("psycopg", "jdbc:postgresql://127.0.0.1:1/app?user=app&password=hunter2"),
+        ("pymysql", "jdbc:mysql://127.0.0.1:1/app?user=app&password=hunter2"),
+    ],
+)
+def test_a_password_never_shows_when_a_server_cannot_be_reached(driver: str, uri: str) -> None:
+    pytest.importorskip(driver)
     with pytest.raises(StorageError) as told:
-        load_backend("c", type="sql", uri="postgresql://app:hunter2@127.0.0.1:1/app")
+        load_backend("c", type="sql", uri=uri)
     shown = str(told.value) + repr(told.value.facts) + str(told.value.__cause__)
     assert "hunter2" not in shown and "127.0.0.1" in shown
 

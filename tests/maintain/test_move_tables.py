@@ -12,6 +12,7 @@ import pytest
 
 import frazil
 from frazil.catalog import Catalog
+from frazil.catalog.base import Unclear
 from frazil.errors import (
     CommitFailedException,
     CommitStateUnknownException,
@@ -137,6 +138,41 @@ def failing(error: Exception, after: Fault | None = None) -> Fault:
         raise error
 
     return call
+
+
+@pytest.mark.parametrize("error", [Unclear("the answer was lost"), CommitStateUnknownException("timed out"), StorageError("500")])
+def test_a_rename_that_was_made_without_an_answer_is_found_and_the_move_goes_on(
+    old: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    new, asked = sql(tmp_path, "new"), []
+    rename = old._backend.rename_table
+    monkeypatch.setattr(old._backend, "rename_table", failing(error, after=lambda *names: (asked.append(names), rename(*names))))
+    old.migrate_to(new, "a.t")
+    assert len(asked) == 1 and new.load_table("a.t").count() == 2 and old.list_tables("a") == []
+
+
+def test_a_rename_that_may_still_come_names_what_the_entry_will_be_called(old: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    new = sql(tmp_path, "new")
+    monkeypatch.setattr(old._backend, "rename_table", failing(Unclear("the answer was lost")))
+    with pytest.raises(CommitStateUnknownException, match=r"a\.t__moving_\w{8}: the answer was lost"):
+        old.migrate_to(new, "a.t")
+    monkeypatch.setattr(old._backend, "rename_table", failing(StorageError("no right")))
+    with pytest.raises(StorageError, match=r"no right.*a\.t__moving_\w{8} there"):
+        old.migrate_to(new, "a.t")
+    assert old.list_tables("a") == [("a", "t")] and not new.table_exists("a.t")
+
+
+def test_a_commit_in_the_new_catalog_before_it_is_looked_at_does_not_stop_the_move(old: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    new = sql(tmp_path, "new")
+    register = new._backend.register_table
+
+    def then_commit(*arguments: Any) -> None:
+        register(*arguments)
+        new.load_table("a.t").append([{"id": 3}])
+
+    monkeypatch.setattr(new._backend, "register_table", then_commit)
+    old.migrate_to(new, "a.t")
+    assert new.load_table("a.t").count() == 3 and old.list_tables("a") == []
 
 
 def test_a_move_that_failed_for_certain_leaves_everything_as_it_was(old: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

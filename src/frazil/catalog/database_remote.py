@@ -38,7 +38,7 @@ class RemoteDatabase:
         self._text, self._errors = alchemy.text, alchemy.exc
         driver = url.get_driver_name()
         arguments = {_TIMEOUTS[driver]: 10} if driver in _TIMEOUTS and _TIMEOUTS[driver] not in url.query else {}
-        self.shown = url.render_as_string(hide_password=True)
+        self.shown = redact_text(url.render_as_string(hide_password=True))  # SQLAlchemy hides no password among the URL's options
         self._engine = alchemy.create_engine(url, pool_pre_ping=pre_ping, echo=echo, hide_parameters=True, connect_args=arguments)
         self._owner, self._lock = os.getpid(), threading.Lock()
 

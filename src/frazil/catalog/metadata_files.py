@@ -10,6 +10,7 @@ import uuid
 from dataclasses import replace
 
 from frazil.catalog.base import LoadedTable
+from frazil.catalog.written_metadata import WrittenMetadata
 from frazil.codec.metadata_json import decode_metadata, encode_metadata
 from frazil.errors import CorruptData
 from frazil.spec.metadata import TableMetadata
@@ -19,6 +20,7 @@ from frazil.storage import Storage, is_inside
 from frazil.storage.locations import metadata_location, metadata_root, parent
 
 logger = logging.getLogger("frazil.catalog")
+_written = WrittenMetadata()
 _NUMBER = re.compile(r"(\d{1,9})-")
 _METADATA_NAME = re.compile(r".*\.metadata\.json(\.gz)?")
 _OF_CATALOG = re.compile(r"(\d{1,9})-[^/]+\.metadata\.json(?:\.gz)?")
@@ -46,12 +48,19 @@ def wants_gzip(metadata: TableMetadata) -> bool:
 def encode(metadata: TableMetadata, gzipped: bool) -> bytes:
     """Return the bytes of a metadata file; the same metadata always gives the same bytes."""
     data = encode_metadata(metadata)
-    return gzip.compress(data, 6, mtime=0) if gzipped else data
+    data = gzip.compress(data, 6, mtime=0) if gzipped else data
+    _written.keep(metadata, data)
+    return data
+
+
+def decode(data: bytes, location: str) -> TableMetadata:
+    """Decode the bytes of a metadata file. Raises CorruptData."""
+    return _written.of(data) or decode_metadata(data, file=location)
 
 
 def read(storage: Storage, location: str) -> TableMetadata:
     """Read a metadata file. Raises NoSuchFileError, CorruptData."""
-    return decode_metadata(read_bytes(storage, location), file=location)
+    return decode(read_bytes(storage, location), location)
 
 
 def read_bytes(storage: Storage, location: str) -> bytes:

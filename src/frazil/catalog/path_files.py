@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from frazil.catalog import metadata_files, path_line
 from frazil.catalog.base import Committed, Conflict, LoadedTable, Outcome, Unknown
-from frazil.codec.metadata_json import decode_metadata, unzipped
+from frazil.codec.metadata_json import unzipped
 from frazil.errors import CorruptData, FrazilError, NoSuchFileError, ValidationError
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import METADATA_PATH
@@ -25,6 +25,8 @@ _ENDINGS = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz")  # of tw
 _HINT = "version-hint.text"
 _TRIES = 10
 _START = 2048
+_BLANK = b"\0 \n\r\t"
+_GZIPPED = b"\x1f\x8b"
 
 
 @dataclass(frozen=True)
@@ -43,19 +45,26 @@ def version_of(location: str) -> int | None:
 
 def versions(storage: Storage, root: str) -> list[Version]:
     """Return all versions below a table's directory, oldest first."""
-    directory, names = join(root, "metadata"), dict[int, str]()
-    for name in storage.names(directory, after="v"):
-        if match := _VERSION.fullmatch(name):
-            number, ending = int(match[1]), match[2]
-            if number not in names or _ENDINGS.index(ending) < _ENDINGS.index(names[number][len(f"v{number}") :]):
-                names[number] = name
+    directory, names = join(root, "metadata"), _names(storage, root)
     return [Version(n, join(directory, names[n])) for n in sorted(names)]
 
 
 def head(storage: Storage, root: str) -> Version | None:
     """Return the current version of a table; None: there is no table."""
-    existing = versions(storage, root)
-    return existing[-1] if existing else None
+    names = _names(storage, root)
+    newest = max(names, default=None)
+    return None if newest is None else Version(newest, join(root, "metadata", names[newest]))
+
+
+def _names(storage: Storage, root: str) -> dict[int, str]:
+    """List the file names of all versions, by their numbers."""
+    names = dict[int, str]()
+    for name in storage.names(join(root, "metadata"), after="v"):
+        if match := _VERSION.fullmatch(name):
+            number, ending = int(match[1]), match[2]
+            if number not in names or _ENDINGS.index(ending) < _ENDINGS.index(names[number][len(f"v{number}") :]):
+                names[number] = name
+    return names
 
 
 def load(storage: Storage, root: str) -> tuple[str, TableMetadata] | None:
@@ -70,13 +79,13 @@ def load(storage: Storage, root: str) -> tuple[str, TableMetadata] | None:
         except NoSuchFileError as error:  # another writer has committed and removed it since the directory was listed
             missing = error
             continue
-        if not data.strip(b"\0 \n\r\t"):
+        if not data[:_START].strip(_BLANK) and not data.strip(_BLANK):
             raise CorruptData(
                 f"Metadata file {newest.location} is empty.",
                 hint="A writer was cut off. If no newer copy exists, remove it by hand to go back to the version before.",
                 file=newest.location, offset=0,
             )  # fmt: skip
-        return newest.location, decode_metadata(data, file=newest.location)
+        return newest.location, metadata_files.decode(data, newest.location)
     raise missing or NoSuchFileError(f"The metadata files of {root} were removed {_TRIES} times while they were read.", file=root)
 
 
@@ -136,7 +145,8 @@ def _stale(storage: Storage, root: str, base: LoadedTable, number: int) -> str |
 
 def _holds(storage: Storage, location: str, text: bytes) -> bool:
     """Tell whether a metadata file holds a text. Writers put the table's uuid first, so reading the beginning is usually enough."""
-    if text in storage.read_start(location, _START):
+    start = storage.read_start(location, _START)
+    if text in start or (start.startswith(_GZIPPED) and text in zlib.decompressobj(31).decompress(start)):
         return True
     return text in unzipped(storage.read(location))
 
@@ -175,18 +185,37 @@ def _after_publishing(
     versions with higher numbers, and the next of them tells. Old versions are removed oldest first: as long as the base exists and the hint
     names no newer version, the name after the base has never been freed, and a long directory need not be listed. HDFS deletes many files
     at once in any order, and lists a directory by one request.
+
+    Without its base and without higher numbers the version stands alone: the table was dropped between the check of its base and
+    publishing. It is removed again, so that no table comes back without the files of the dropped one.
     """
-    if base is not None and scheme_of(root) != "hdfs":
-        if (hint or number) <= number and storage.exists(base.metadata_location):
-            return Committed(table)
-    above = [v for v in versions(storage, root) if v.number > number]
-    if not above:
+    on_hdfs = scheme_of(root) == "hdfs"
+    base_exists = base is None or on_hdfs or _is_there(storage, base)
+    if base is not None and not on_hdfs and base_exists and (hint or number) <= number:
         return Committed(table)
-    later = metadata_files.read(storage, above[0].location)
-    outcome = path_line.settle(base.metadata if base else None, table, later, above[0].number == number + 1)
+    present = versions(storage, root)
+    above = [v for v in present if v.number > number]
+    if above:
+        later = metadata_files.read(storage, above[0].location)
+        outcome = path_line.settle(base.metadata if base else None, table, later, above[0].number == number + 1)
+    elif base is not None and (not base_exists or (on_hdfs and all(v.number != number - 1 for v in present))):
+        outcome = Conflict(f"The table was dropped before version {number} was published: {root}")
+    else:
+        outcome = Committed(table)
     if isinstance(outcome, Conflict):
         storage.delete(table.metadata_location)
     return outcome
+
+
+def _is_there(storage: Storage, base: LoadedTable) -> bool:
+    """Tell whether the file of a version is still there, and still of the same table, which may have been dropped and created again. Raises
+    what the storage raises where that cannot be told."""
+    if base.metadata.table_uuid is None:
+        return storage.exists(base.metadata_location)
+    try:
+        return _holds(storage, base.metadata_location, base.metadata.table_uuid.encode())
+    except NoSuchFileError:
+        return False
 
 
 def write_hint(storage: Storage, root: str, number: int, hint: int | None) -> None:

@@ -32,6 +32,7 @@ from frazil.catalog.reporting import Reporting
 from frazil.catalog.sql_setup import open_database, set_up
 from frazil.catalog.sql_views import SqlViews, check_length
 from frazil.errors import (
+    CommitFailedException,
     FrazilError,
     InvalidInput,
     NoSuchNamespaceError,
@@ -42,6 +43,8 @@ from frazil.spec.metadata import TableMetadata
 from frazil.spec.updates import Requirement, Update
 from frazil.storage import Storage, absolute, storage_for
 from frazil.storage.locations import join
+
+_TRIES = 10
 
 
 class SqlCatalog(SqlViews):
@@ -195,10 +198,22 @@ class SqlCatalog(SqlViews):
     def drop_table(self, identifier: Identifier, purge: bool = False) -> tuple[str, ...]:
         if self._pointer(identifier) is None:
             raise self._no_table(identifier)
-        loaded = self.load(identifier) if purge else None
+        if purge:
+            return _purge(self._dropped(identifier))
         if self.database.execute([(sql_statements.drop(self._v1), self._row(identifier))])[0] == 0:
             raise self._no_table(identifier)
-        return _purge(loaded) if loaded is not None else ()
+        return ()
+
+    def _dropped(self, identifier: Identifier) -> LoadedTable:
+        """Remove the row of a table and return the table as it was last. Others may commit meanwhile, or create another table of that name,
+        whose files must not be lost: only the state that was loaded is dropped. Raises CommitFailedException."""
+        row = self._row(identifier)
+        for _ in range(_TRIES):
+            table = self.load(identifier)
+            if self.database.execute([(sql_statements.drop_at(self._v1), row | {"old": table.metadata_location})])[0] == 1:
+                return table
+        text = f"Table {full_name(identifier)} changed {_TRIES} times while it was dropped."
+        raise CommitFailedException(text, hint="Others commit to it; try again.", table=full_name(identifier))
 
     def rename_table(self, source: Identifier, target: Identifier) -> None:
         to = self._row(target)
@@ -219,6 +234,7 @@ class SqlCatalog(SqlViews):
         location = absolute(metadata_location)
         if not metadata_files.is_metadata_file(location):
             raise InvalidInput(f"{location} is no metadata file: its name ends in .metadata.json.", file=location)
+        check_length(location)
         storage, row = self._storage(location), self._row(identifier)
         metadata = metadata_files.read(storage, location)
         self._check_namespace_of(identifier)

@@ -47,6 +47,11 @@ def drop(v1: bool) -> str:
     return f"DELETE FROM {TABLES} WHERE {_ROW}{_IS_TABLE if v1 else ''}"
 
 
+def drop_at(v1: bool) -> str:
+    """Remove a table's row if its metadata location is still the old one."""
+    return f"{drop(v1)} AND metadata_location = :old"
+
+
 def rename(v1: bool) -> str:
     return f"UPDATE {TABLES} SET table_namespace = :to_namespace, table_name = :to_name WHERE {_ROW}{_IS_TABLE if v1 else ''}"
 

@@ -27,6 +27,7 @@ _KNOWN = frozenset(
      "snapshot-log", "metadata-log")
 )  # fmt: skip
 _INT = 2**31
+_LOG_ITEM = b'{"timestamp-ms": %d, "snapshot-id": %d%s}'
 MAX_UNZIPPED, MAX_RATIO = 1 << 30, 150  # gzip shrinks metadata 10 to 25 times, thousands of versions of one small schema 115 times
 
 
@@ -293,8 +294,8 @@ def _parts(metadata: TableMetadata) -> Iterator[tuple[bytes, ...]]:
     yield _list_part("snapshots", metadata.snapshots.texts(lambda s: _indented(nouns.snapshot_to_json(s), 2)))
     yield _part("statistics", metadata.statistics)
     yield _part("partition-statistics", metadata.partition_statistics)
-    log = [(e.timestamp_ms, e.snapshot_id, _more(e.extra) if e.extra else b"") for e in metadata.snapshot_log]
-    yield _list_part("snapshot-log", [b'{"timestamp-ms": %d, "snapshot-id": %d%s}' % entry for entry in log])
+    log = metadata.snapshot_log
+    yield _list_part("snapshot-log", [_LOG_ITEM % (e.timestamp_ms, e.snapshot_id, _more(e.extra) if e.extra else b"") for e in log])
     files = [(e.timestamp_ms, msgspec.json.encode(e.metadata_file), _more(e.extra) if e.extra else b"") for e in metadata.metadata_log]
     yield _list_part("metadata-log", [b'{"timestamp-ms": %d, "metadata-file": %s%s}' % file for file in files])
     for key, value in metadata.extra.items():

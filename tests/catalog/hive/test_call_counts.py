@@ -18,10 +18,10 @@ def counted(catalog: Any) -> list[str]:
     asked: list[str] = []
     ask = catalog._backend.client.ask
 
-    def counting(call: Any, *values: Any) -> Any:
+    def counting(call: Any, *values: Any, **first: Any) -> Any:
         if call.name != "heartbeat":
             asked.append(call.name)
-        return ask(call, *values)
+        return ask(call, *values, **first)
 
     catalog._backend.client.ask = counting
     return asked

@@ -207,7 +207,7 @@ def test_the_table_says_whether_its_commits_take_the_lock(opened: Opened, db: st
     catalog: Any = opened()
     asked: list[str] = []
     ask = catalog._backend.client.ask
-    catalog._backend.client.ask = lambda call, *values: (asked.append(call.name), ask(call, *values))[1]
+    catalog._backend.client.ask = lambda call, *values, **first: (asked.append(call.name), ask(call, *values, **first))[1]
     table = catalog.create_table(f"{db}.t", "id bigint")
     table.append([{"id": 1}])
     assert "lock" in asked

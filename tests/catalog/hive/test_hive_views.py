@@ -111,12 +111,12 @@ def test_without_lock_the_server_compares_the_pointer_of_a_view_or_the_commit_is
         return
     asked: list[str] = []
     ask = catalog._backend.client.ask
-    catalog._backend.client.ask = lambda call, *values: (asked.append(call.name), ask(call, *values))[1]
+    catalog._backend.client.ask = lambda call, *values, **first: (asked.append(call.name), ask(call, *values, **first))[1]
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(lambda n: catalog.replace_view(f"{db}.v", sql=f"SELECT {n}"), range(1, 4)))
     view = catalog.load_view(f"{db}.v")
     assert {v.queries["spark"].sql for v in view.versions} == {f"SELECT {n}" for n in range(4)} and len(view.history()) == 4
-    assert "lock" not in asked and catalog._backend._pointers._checks_expected
+    assert "lock" not in asked and all(connection.compares for connection in catalog._backend.client._idle)
 
 
 def test_a_server_that_compares_nothing_is_found_out_without_changing_the_view(opened: Opened, db: str) -> None:
@@ -130,7 +130,7 @@ def test_a_server_that_compares_nothing_is_found_out_without_changing_the_view(o
     for _ in range(2):
         with pytest.raises(Unsupported, match="does not compare expected_parameter_value"):
             pointers.move((db, "v"), change)
-    assert stored(catalog, db) == before and not pointers._checks_expected
+    assert stored(catalog, db) == before
 
 
 class OldServer:
@@ -139,8 +139,23 @@ class OldServer:
     def __init__(self, client: Any):
         self._client = client
 
-    def ask(self, call: calls.MetastoreCall, *values: Any) -> Any:
-        return self._client.ask(call, *(EnvironmentContext({}) if isinstance(value, EnvironmentContext) else value for value in values))
+    def ask(self, call: calls.MetastoreCall, *values: Any, first: Any = None) -> Any:
+        wrapped = None if first is None else lambda connection: first(OldConnection(connection))
+        return self._client.ask(call, *without_expectations(values), first=wrapped)
+
+
+class OldConnection:
+    compares: bool | None = None
+
+    def __init__(self, connection: Any):
+        self._connection = connection
+
+    def call(self, call: calls.MetastoreCall, values: tuple[Any, ...]) -> Any:
+        return self._connection.call(call, without_expectations(values))
+
+
+def without_expectations(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(EnvironmentContext({}) if isinstance(value, EnvironmentContext) else value for value in values)
 
 
 def test_whether_a_version_was_current_for_a_moment_is_told_by_the_log(opened: Opened, db: str) -> None:

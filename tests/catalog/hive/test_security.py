@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import resource
 import socket
 import ssl
 import struct
@@ -17,6 +19,7 @@ from thrift.transport.TTransport import TBufferedTransport, TFileObjectTransport
 
 import frazil
 from frazil.catalog.hive.settings import KerberosIdentity, settings
+from frazil.catalog.hive.transport import AnswerLimits, _limited_socket
 from frazil.errors import FrazilError, InvalidInput, NotInstalledError, StorageError, Unsupported
 from tests.catalog.hive.scripted_metastore import answer, scripted_metastore
 
@@ -221,3 +224,23 @@ def test_settings_that_do_not_fit_are_refused_by_name() -> None:
         with pytest.raises(kind, match=text):
             found(**given)
     assert found(**{MODE: "KERBEROS", "hive.metastore.kerberos.principal": "h/n.x@R"}).identity == KerberosIdentity("h", "n.x", "R")
+
+
+def test_a_connection_over_tls_is_looked_at_whatever_the_number_of_its_descriptor() -> None:
+    """select() takes no descriptors above 1023, which a process with many files open soon has."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if before[1] != resource.RLIM_INFINITY and before[1] < 2100:
+        pytest.skip("the process may not open so many files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(before[0], 2100), before[1]))
+    ours, theirs = socket.socketpair()
+    try:
+        high = socket.socket(fileno=fcntl.fcntl(ours, fcntl.F_DUPFD, 2000))
+        connection = _limited_socket()(AnswerLimits(), read_timeout=1)
+        connection.handle = ssl.create_default_context().wrap_socket(high, server_hostname="x", do_handshake_on_connect=False)
+        assert connection.handle.fileno() >= 2000 and connection.isOpen()
+        ours.close()
+        theirs.close()
+        assert not connection.isOpen()
+        connection.handle.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)

@@ -36,7 +36,16 @@ from frazil.catalog.hive.views import HiveViews
 from frazil.catalog.names import full_name
 from frazil.catalog.pointer import create_pointed, load_pointed, swap_pointed
 from frazil.catalog.reporting import Reporting
-from frazil.errors import CommitFailedException, FrazilError, InvalidInput, NoSuchTableError, TableAlreadyExistsError, Unsupported
+from frazil.errors import (
+    CommitFailedException,
+    CorruptData,
+    FrazilError,
+    InvalidInput,
+    NoSuchFileError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+    Unsupported,
+)
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.updates import Requirement, Update
 from frazil.storage import Storage, absolute, storage_for
@@ -214,7 +223,8 @@ class HiveCatalog(HiveViews):
         database, name = self._names(identifier)
         stored = self._stored(identifier)
         if stored is not None and overwrite and is_iceberg(stored):
-            if not self._pointers.move((database, name), table_change(self.load(identifier), table, self.settings)):
+            base = self._base_of(stored, table)
+            if not self._pointers.move((database, name), table_change(base, table, self.settings)):
                 message = f"Table {full_name(identifier)} changed while it was registered."
                 raise CommitFailedException(message, hint="Try again.", table=full_name(identifier))
             return table
@@ -225,6 +235,14 @@ class HiveCatalog(HiveViews):
                 error.advise("overwrite=True replaces it.")
             raise error
         return table
+
+    def _base_of(self, stored: HiveTable, table: LoadedTable) -> LoadedTable:
+        """Return the table that another one replaces. Where its metadata file is missing or damaged, it stands for the pointer alone, and
+        all of its parameters in the metastore stay."""
+        try:
+            return self.load(table.identifier)
+        except (NoSuchFileError, CorruptData):
+            return replace(table, metadata_location=(stored.parameters or {})[LOCATION])
 
     def list_tables(self, namespace: Identifier) -> Identifiers:
         """Return the Iceberg tables of a database; with the property list-all-tables (of Java's catalog) all its tables and views."""

@@ -9,6 +9,7 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -45,10 +46,12 @@ class _Broken(Exception):
 
 
 class Connection:
-    """Hold one connection to one server. Raises _Broken."""
+    """Hold one connection to one server. `compares`: whether this server checks expected parameters; None: it was not asked. Raises
+    _Broken."""
 
     def __init__(self, server: int, address: tuple[str, int], settings: HiveSettings):
         self.server, self.address = server, f"{address[0]}:{address[1]}"
+        self.compares: bool | None = None
         self._limits = AnswerLimits()
         try:
             self._socket = opened_socket(address, self._limits, settings)
@@ -123,20 +126,24 @@ class HiveClient:
         self._idle: list[Connection] = []
         self._lock, self._owner, self._server = threading.Lock(), os.getpid(), 0
 
-    def ask(self, call: MetastoreCall, *values: Any) -> Any:
-        """Make a call. Raises MetastoreError for an exception of the server, Unclear where a change may have been made, StorageError."""
+    def ask(self, call: MetastoreCall, *values: Any, first: Callable[[Connection], None] | None = None) -> Any:
+        """Make a call. `first`: asks over the same connection before, what the same server answers; it must not change anything. Raises
+        MetastoreError for an exception of the server, Unclear where a change may have been made, StorageError, and what `first` raises."""
         for last in (False, True):
-            connection = self._connected()
+            connection, calling = self._connected(), False
             try:
+                if first is not None:
+                    first(connection)
+                calling = True
                 result = connection.call(call, values)
             except _Broken as error:
                 self._leave(connection)
                 message = f"The metastore {connection.address} did not answer {call.name}: {error}."
-                if call.changes and error.sent:
+                if calling and call.changes and error.sent:
                     raise Unclear(message) from error
                 if last:
                     raise StorageError(message, hint="Try again; the metastore's log may tell more.") from error
-            except MetastoreError:
+            except FrazilError:  # answered, so the connection can be used again
                 self._give_back(connection)
                 raise
             except BaseException:  # an interrupt: half of an answer may be left in the connection

@@ -75,43 +75,56 @@ class TableLock:
 def table_lock(client: HiveClient, database: str, table: str) -> Iterator[TableLock]:
     """Take the exclusive lock of a table, which need not exist. Raises WaitingForLockException if others hold it for too long."""
     name = f"{database}.{table}"
-    answer = _requested(client, database, table)
+    answer, repeated = _requested(client, database, table)
     if answer.lockid is None:
         raise StorageError(f"The metastore gave a lock on {name} without a number.", table=name)
     try:
-        _wait(client, answer, database, table)
+        _wait(client, answer, database, table, repeated)
+        lock = TableLock(client, answer.lockid, name)
     except BaseException:
         unlock(client, answer.lockid, name)
         raise
-    lock = TableLock(client, answer.lockid, name)
     try:
         yield lock
     finally:
         lock.release()
+        if repeated is not None:
+            _release_others(client, database, table, repeated, answer.lockid)
 
 
-def _requested(client: HiveClient, database: str, table: str) -> LockResponse:
-    """Ask for a lock. Where the answer is lost, look for the request among all locks, by a name that no other has."""
+def _requested(client: HiveClient, database: str, table: str) -> tuple[LockResponse, str | None]:
+    """Ask for a lock. Where the answer is lost, look for the request among all locks, by a name that no other has. Returns the answer, and
+    that name if the request was sent more than once: the server may carry out each of them, however late."""
     agent = f"Frazil-{uuid.uuid4()}"
     component = LockComponent(_EXCLUSIVE, _OF_TABLE, database, table, _OUTSIDE_TRANSACTIONS)
     request = LockRequest([component], client.settings.user, socket.gethostname(), agent)
     end = time.monotonic() + client.settings.lock_creation_timeout
-    pauses = _pauses(client)
+    pauses, repeated = _pauses(client), None
     while True:
         try:
-            answer: LockResponse = client.ask(calls.LOCK, request)
-            return answer
+            return client.ask(calls.LOCK, request), repeated
         except Unclear as error:
             if time.monotonic() > end:
                 message = f"Could not ask for the metastore's lock on {database}.{table}: {error}"
                 raise StorageError(message, table=f"{database}.{table}") from error
-        for held in locks_on(client, database, table):
-            if held.agentInfo == agent:
-                return LockResponse(held.lockid, held.state)
+        if own := [lock for lock in locks_on(client, database, table) if lock.agentInfo == agent]:
+            return LockResponse(own[0].lockid, own[0].state), repeated
+        repeated = agent
         time.sleep(next(pauses))
 
 
-def _wait(client: HiveClient, answer: LockResponse, database: str, table: str) -> None:
+def _release_others(client: HiveClient, database: str, table: str, agent: str, kept: int | None) -> None:
+    """Remove the locks of a request that was sent more than once, but the one that is kept: it would wait for them, or others would."""
+    try:
+        for lock in locks_on(client, database, table):
+            if lock.agentInfo == agent and lock.lockid not in (None, kept):
+                unlock(client, lock.lockid, f"{database}.{table}")
+    except FrazilError as error:
+        logger.warning("Could not look for more locks of ours on %s.%s: %s", database, table, error)
+
+
+def _wait(client: HiveClient, answer: LockResponse, database: str, table: str, repeated: str | None) -> None:
+    """Wait until the metastore gives the lock. `repeated`: see `_requested`. Raises WaitingForLockException."""
     name, began, pauses = f"{database}.{table}", time.monotonic(), _pauses(client)
     lock_id = answer.lockid
     while answer.state == _WAITING:
@@ -122,6 +135,8 @@ def _wait(client: HiveClient, answer: LockResponse, database: str, table: str) -
             hint = "A lock whose holder was killed goes after hive.txn.timeout (300 s)."
             raise WaitingForLockException(message, hint=hint, table=name)
         time.sleep(min(next(pauses), left))
+        if repeated is not None:
+            _release_others(client, database, table, repeated, lock_id)
         try:
             answer = client.ask(calls.CHECK_LOCK, CheckLockRequest(lock_id))
         except MetastoreError as error:
@@ -144,7 +159,8 @@ def _pauses(client: HiveClient) -> Iterator[float]:
 
 def locks_on(client: HiveClient, database: str, table: str) -> list[HeldLock]:
     """Return all locks on a table, those that wait among them."""
-    locks: list[HeldLock] = client.ask(calls.SHOW_LOCKS, ShowLocksRequest(database, table)).locks or []
+    request = ShowLocksRequest(database.lower(), table.lower())  # compared as the metastore stores names, in small letters
+    locks: list[HeldLock] = client.ask(calls.SHOW_LOCKS, request).locks or []
     return [lock for lock in locks if ((lock.dbname or "").lower(), (lock.tablename or "").lower()) == (database.lower(), table.lower())]
 
 

@@ -1,14 +1,16 @@
 """Move the pointer of a table or view in a Hive Metastore: under its lock, and on condition that the pointer is still that of the base.
 
 The condition is `expected_parameter_key` of an alter_table, which Hive 2.3.10 and 4.0 check within their own transaction; older servers
-ignore it. It is sent always: with the lock it guards against writers without one, without the lock it is all there is. So before the first
-commit without a lock it sends an alter_table that every server rejects: the error's text shows whether the server checks the condition.
+ignore it. It is sent always: with the lock it guards against writers without one, without the lock it is all there is. So before its first
+commit without a lock, a connection is sent an alter_table that every server rejects: the error's text shows whether the server checks the
+condition.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -16,7 +18,7 @@ from dataclasses import dataclass, replace
 from frazil.catalog import metadata_files
 from frazil.catalog.base import LoadedTable, Unclear
 from frazil.catalog.hive import calls
-from frazil.catalog.hive.client import HiveClient, MetastoreError
+from frazil.catalog.hive.client import Connection, HiveClient, MetastoreError
 from frazil.catalog.hive.locks import TableLock, table_lock
 from frazil.catalog.hive.settings import HiveSettings
 from frazil.catalog.hive.structs import ClientCapabilities, EnvironmentContext, FieldSchema, GetTableRequest, HiveTable
@@ -31,6 +33,7 @@ from frazil.storage import Storage
 logger = logging.getLogger("frazil.catalog")
 _NO_STATISTICS = {"DO_NOT_UPDATE_STATS": "true"}
 _STALE = "has been modified"  # how servers refuse an expected parameter, in two sentences that differ otherwise
+_INCOMPARABLE = re.compile("Comparisons between 'CLOB|ORA-00932: .*CLOB|ORA-22848")
 _NO_SUCH_LOCATION = "none: asked by Frazil to see whether this server checks expected_parameter_value"
 
 
@@ -78,12 +81,11 @@ def view_change(base: LoadedView, view: LoadedView, storage_of: Callable[[str], 
 
 
 class Pointers:
-    """Create, move and rename pointers. What was learned about the server is kept: whether it checks the expected pointer, and whether its
-    database can."""
+    """Create, move and rename pointers. What was learned is kept: of each connection, whether its server checks the expected pointer, since
+    servers of one metastore may be of different releases; and whether their database can."""
 
     def __init__(self, client: HiveClient, settings: HiveSettings):
         self._client, self._settings = client, settings
-        self._checks_expected: bool | None = None
         self._cannot_compare = False  # Derby, as Hive 4 uses it, cannot compare the texts of parameters
 
     def stored(self, database: str, name: str) -> HiveTable | None:
@@ -120,37 +122,60 @@ class Pointers:
             try:
                 return self._altered(stored, change.applied(stored), change, lock)
             except Unclear:
-                if lock is not None and not self._is_settled(stored, change):
+                if lock is not None and not self._is_settled(stored, change.location):
                     lock.leave()
                 raise
 
     def rename(self, source: tuple[str, str], target: tuple[str, str], change: PointerChange) -> bool:
         """Rename a table or view. False: another writer has changed it. Its pointer is expected to stay, so that no commit is lost beside
-        it. Raises TableAlreadyExistsError where the metastore has a table or view of that name."""
+        it. Raises TableAlreadyExistsError where the metastore has a table or view of that name, Unclear where it may have been renamed."""
         with self._guarded(source, change) as lock:
             stored = self.stored(*source)
             if stored is None or not change.is_at_base(stored):
                 return False
             try:
-                self._alter(source, replace(stored, dbName=target[0], tableName=target[1]), change.expected, lock)
-            except MetastoreError as error:
-                if _STALE in str(error):
-                    return False
-                if "already exists" in str(error):
-                    name = ".".join(target)
-                    raise TableAlreadyExistsError(f"Table or view already exists: {name}.", table=name) from error
+                return self._renamed(stored, target, change, lock)
+            except Unclear:
+                if lock is not None and not self._is_settled(stored, None):
+                    lock.leave()
                 raise
+
+    def _renamed(self, stored: HiveTable, target: tuple[str, str], change: PointerChange, lock: TableLock | None) -> bool:
+        """Rename a stored object. A lost answer, and an answer with an error, are judged by which name it has."""
+        source = (str(stored.dbName), str(stored.tableName))
+        try:
+            self._alter(source, replace(stored, dbName=target[0], tableName=target[1]), change.expected, lock)
+        except Unclear as error:
+            if not self._is_now(source, target, change, error):
+                raise
+        except MetastoreError as error:
+            if self._is_now(source, target, change, error):
+                return True
+            if _STALE in str(error):
+                return False
+            if "already exists" in str(error):
+                name = ".".join(target)
+                raise TableAlreadyExistsError(f"Table or view already exists: {name}.", table=name) from error
+            if lock is None and _is_incomparable(error):
+                raise _refused(error) from error
+            raise
         return True
 
-    def _is_settled(self, stored: HiveTable, change: PointerChange) -> bool:
-        """Tell, after an answer was lost, whether others may have the lock: the pointer has moved, or the server would refuse to move it on
-        top of what others commit meanwhile. Else a server that still works on the call could undo their commits."""
+    def _is_now(self, source: tuple[str, str], target: tuple[str, str], change: PointerChange, error: FrazilError) -> bool:
+        """Tell whether the metastore has a table or view under its new name only. Raises Unclear if it does not tell."""
+        return self._stored_after_error(*source, error) is None and change.is_at_base(self._stored_after_error(*target, error))
+
+    def _is_settled(self, stored: HiveTable, location: str | None) -> bool:
+        """Tell, after an answer was lost, whether others may have the lock: the pointer has moved to the location (None: the name alone was
+        to change), the name is free, or the server would refuse to change it on top of what others commit meanwhile. Else a server that
+        still works on the call could undo their commits."""
         names = (str(stored.dbName), str(stored.tableName))
         try:
             stored_now = self.stored(*names)
-            if stored_now is None or _points_to(stored_now, change.location):
+            if stored_now is None or (location is not None and _points_to(stored_now, location)):
                 return True
-            self._check_server(names, stored_now)
+            request = GetTableRequest(*names, ClientCapabilities([]))
+            self._client.ask(calls.GET_TABLE, request, first=lambda connection: self._check_server(connection, names, stored_now))
         except FrazilError:
             return False
         return True
@@ -181,54 +206,57 @@ class Pointers:
                 return change.went_by((stored_now.parameters or {})[LOCATION])
             if _STALE in str(error):
                 raise CommitFailedException(f"The metastore says that {'.'.join(names)} has changed: {error}") from error
+            if lock is None and _is_incomparable(error):
+                raise _refused(error) from error
             raise
         return True
 
-    def _stored_after_error(self, database: str, name: str, error: MetastoreError) -> HiveTable | None:
-        """Return what the metastore has after an answer with an error. Raises Unclear if it does not tell."""
+    def _stored_after_error(self, database: str, name: str, error: FrazilError) -> HiveTable | None:
+        """Return what the metastore has after an answer with an error, or a lost one. Raises Unclear if it does not tell."""
         try:
             return self.stored(database, name)
         except FrazilError as second:
             raise Unclear(f"{error} Whether it was applied could not be told: {second}") from error
 
     def _alter(self, names: tuple[str, str], new: HiveTable, expected: str, lock: TableLock | None) -> None:
-        if lock is None:
-            self._check_server(names, new)
-        else:
-            lock.check()
         properties = dict(_NO_STATISTICS)
         if not self._cannot_compare:
             properties |= _expected(expected)
+        arguments = (*names, new, EnvironmentContext(properties))
         try:
-            self._client.ask(calls.ALTER_TABLE, *names, new, EnvironmentContext(properties))
+            if lock is None:
+                self._client.ask(calls.ALTER_TABLE, *arguments, first=lambda connection: self._check_server(connection, names, new))
+                return
+            lock.check()
+            self._client.ask(calls.ALTER_TABLE, *arguments)
         except MetastoreError as error:
             if not _is_incomparable(error) or self._cannot_compare:
                 raise
             self._cannot_compare = True
             if lock is None:
-                raise _refused(error) from error
+                raise
             self._alter(names, new, expected, lock)
 
-    def _check_server(self, names: tuple[str, str], table: HiveTable) -> None:
-        """Raise Unsupported if the server does not check expected parameters.
+    def _check_server(self, connection: Connection, names: tuple[str, str], table: HiveTable) -> None:
+        """Raise Unsupported if the server at the other end does not check expected parameters.
 
         It is sent an alter_table that no server ever applies, with an expectation that cannot hold: a server that checks says that the
         table has been modified, another one that partition keys cannot change, or that the database of a view does not exist.
         """
-        if self._checks_expected is None:
+        if connection.compares is None:
             impossible = _impossible(replace(table, dbName=names[0], tableName=names[1]))
             context = EnvironmentContext(_NO_STATISTICS | _expected(_NO_SUCH_LOCATION))
             try:
-                self._client.ask(calls.ALTER_TABLE, *names, impossible, context)
-                self._checks_expected = False
+                connection.call(calls.ALTER_TABLE, (*names, impossible, context))
+                connection.compares = False
             except MetastoreError as error:
                 if _STALE in str(error):
-                    self._checks_expected = True
+                    connection.compares = True
                 elif "partition keys" in str(error):
-                    self._checks_expected = False
+                    connection.compares = False
                 elif not is_view(table) or "exist" not in str(error):  # a view that has just gone does not exist either: not remembered
                     raise
-        if not self._checks_expected or self._cannot_compare:
+        if not connection.compares or self._cannot_compare:
             raise _refused(None)
 
 
@@ -257,7 +285,9 @@ def _points_to(table: HiveTable, location: str) -> bool:
 
 
 def _is_incomparable(error: MetastoreError) -> bool:
-    return "CLOB" in str(error) or "JDODataStoreException" in str(error)
+    """Tell whether the database refused the statement that compares parameters, by the texts of Derby and Oracle. Other errors of a
+    database may pass, and may come after the change was made."""
+    return _INCOMPARABLE.search(str(error)) is not None
 
 
 def _table_went_by(current: str, table: LoadedTable) -> bool:

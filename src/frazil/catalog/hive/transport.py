@@ -89,7 +89,9 @@ def _limited_socket() -> type[Any]:
         def isOpen(self) -> bool:  # the library's name
             if not isinstance(self.handle, ssl.SSLSocket):
                 return bool(super().isOpen())
-            return not select.select([self.handle], [], [], 0)[0]  # an idle server says nothing before it takes its leave
+            poll = select.poll()  # select() takes no descriptors above 1023
+            poll.register(self.handle, select.POLLIN)
+            return not poll.poll(0)  # an idle server says nothing before it takes its leave
 
     return LimitedSocket
 

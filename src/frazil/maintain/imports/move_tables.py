@@ -6,11 +6,13 @@ metadata file read and registered. A table never has its name in both catalogs, 
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from frazil.catalog import CatalogBackend, Identifier, LoadedTable, metadata_files
+from frazil.catalog.base import Unclear
 from frazil.catalog.names import full_name
 from frazil.catalog.path import PathCatalog
 from frazil.errors import (
@@ -20,6 +22,7 @@ from frazil.errors import (
     InvalidInput,
     NamespaceAlreadyExistsError,
     NoSuchTableError,
+    StorageError,
     TableAlreadyExistsError,
     Unsupported,
 )
@@ -118,7 +121,7 @@ def _moved(source: CatalogBackend, target: CatalogBackend, identifier: Identifie
     before = source.load(identifier)
     _with_namespaces(source, target, identifier[:-1])
     held = (*identifier[:-1], f"{identifier[-1][:200]}{_HELD}{uuid.uuid4().hex[:8]}")
-    source.rename_table(identifier, held)
+    _hold(source, before, held)
     try:
         table = source.load(held)
         if table.metadata.table_uuid != before.metadata.table_uuid or table.metadata.location != before.metadata.location:
@@ -140,11 +143,31 @@ def _moved(source: CatalogBackend, target: CatalogBackend, identifier: Identifie
     return MovedTable(identifier, table.metadata_location)
 
 
+def _hold(source: CatalogBackend, table: LoadedTable, held: Identifier) -> None:
+    """Rename the old entry, so that writers that use its name fail. Where the answer is lost or an error, the entry is looked for under its
+    new name. Raises CommitStateUnknownException where it may still get that name."""
+    name, left = full_name(table.identifier), full_name(held)
+    try:
+        source.rename_table(table.identifier, held)
+    except (StorageError, CommitStateUnknownException) as error:
+        with contextlib.suppress(FrazilError):
+            if source.load(held).metadata.table_uuid == table.metadata.table_uuid:
+                return
+        hint = f"If catalog {source.name!r} has no table {name} any more, it is named {left} there: rename it back."
+        if isinstance(error, Unclear | CommitStateUnknownException):
+            text = f"Could not tell whether table {name} was renamed to {left}: {error}"
+            raise CommitStateUnknownException(text, hint=hint, table=name) from error
+        error.advise(hint)
+        raise
+
+
 def _verify(target: CatalogBackend, identifier: Identifier, table: LoadedTable) -> None:
-    """Check that the new catalog has the table at the file that was registered. Raises CorruptData."""
+    """Check that the new catalog has the table, at the file that was registered, or at one that others have committed on top of it since.
+    Raises CorruptData."""
     now = target.load(identifier)
-    same_file = normalise(now.metadata_location) == normalise(table.metadata_location)
-    if now.metadata.table_uuid != table.metadata.table_uuid or not same_file:
+    known_files = (now.metadata_location, *(entry.metadata_file for entry in now.metadata.metadata_log))
+    has_file = normalise(table.metadata_location) in map(normalise, known_files)
+    if now.metadata.table_uuid != table.metadata.table_uuid or not has_file:
         text = f"Catalog {target.name!r} has table {full_name(identifier)} at {now.metadata_location}, not at {table.metadata_location}."
         raise CorruptData(text, table=full_name(identifier), file=now.metadata_location)
 

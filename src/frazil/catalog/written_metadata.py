@@ -1,0 +1,43 @@
+"""Keep the metadata that this process has written last, so that loading a table after an own commit does not decode it from JSON again.
+
+It is recognised by the bytes of the file that is read: whatever others write under the same name is decoded.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from dataclasses import replace
+
+from frazil.spec.metadata import TableMetadata
+
+_MOST_TABLES, _MOST_BYTES = 8, 32 << 20
+
+
+class WrittenMetadata:
+    """Hold the newest metadata of a few tables with the bytes of its file. Safe for threads and across a fork."""
+
+    def __init__(self) -> None:
+        self._by_table: OrderedDict[str, tuple[bytes, TableMetadata]] = OrderedDict()
+        self._lock = threading.Lock()
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        self._by_table, self._lock = OrderedDict(), threading.Lock()
+
+    def keep(self, metadata: TableMetadata, data: bytes) -> None:
+        """Keep the metadata whose file has these bytes, in place of what the same table had before."""
+        with self._lock:
+            self._by_table.pop(metadata.location, None)
+            self._by_table[metadata.location] = data, metadata
+            while len(self._by_table) > _MOST_TABLES or sum(len(kept) for kept, _ in self._by_table.values()) > _MOST_BYTES:
+                self._by_table.popitem(last=False)
+
+    def of(self, data: bytes) -> TableMetadata | None:
+        """Return the metadata of a file with these bytes, with dictionaries that no other caller has; None: it is not kept."""
+        with self._lock:
+            found = next((metadata for kept, metadata in self._by_table.values() if kept == data), None)
+        if found is None:
+            return None
+        return replace(found, properties=dict(found.properties), refs=dict(found.refs), extra=dict(found.extra))
