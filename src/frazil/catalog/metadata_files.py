@@ -20,7 +20,7 @@ from frazil.storage import Storage, is_inside
 from frazil.storage.locations import metadata_location, metadata_root, parent
 
 logger = logging.getLogger("frazil.catalog")
-_written = WrittenMetadata()
+written = WrittenMetadata()
 _NUMBER = re.compile(r"(\d{1,9})-")
 _METADATA_NAME = re.compile(r".*\.metadata\.json(\.gz)?")
 _OF_CATALOG = re.compile(r"(\d{1,9})-[^/]+\.metadata\.json(?:\.gz)?")
@@ -49,13 +49,13 @@ def encode(metadata: TableMetadata, gzipped: bool) -> bytes:
     """Return the bytes of a metadata file; the same metadata always gives the same bytes."""
     data = encode_metadata(metadata)
     data = gzip.compress(data, 6, mtime=0) if gzipped else data
-    _written.keep(metadata, data)
+    written.keep(metadata, data)
     return data
 
 
 def decode(data: bytes, location: str) -> TableMetadata:
     """Decode the bytes of a metadata file. Raises CorruptData."""
-    return _written.of(data) or decode_metadata(data, file=location)
+    return written.of(data) or decode_metadata(data, file=location)
 
 
 def read(storage: Storage, location: str) -> TableMetadata:

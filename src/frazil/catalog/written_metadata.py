@@ -21,9 +21,10 @@ class WrittenMetadata:
     def __init__(self) -> None:
         self._by_table: OrderedDict[str, tuple[bytes, TableMetadata]] = OrderedDict()
         self._lock = threading.Lock()
-        os.register_at_fork(after_in_child=self._forget)
+        os.register_at_fork(after_in_child=self.clear)
 
-    def _forget(self) -> None:
+    def clear(self) -> None:
+        """Forget all metadata. The lock is a new one, since a forked process may have inherited one that is held for ever."""
         self._by_table, self._lock = OrderedDict(), threading.Lock()
 
     def keep(self, metadata: TableMetadata, data: bytes) -> None:
@@ -31,13 +32,13 @@ class WrittenMetadata:
         with self._lock:
             self._by_table.pop(metadata.location, None)
             self._by_table[metadata.location] = data, metadata
-            while len(self._by_table) > _MOST_TABLES or sum(len(kept) for kept, _ in self._by_table.values()) > _MOST_BYTES:
+            while len(self._by_table) > _MOST_TABLES or sum(len(written) for written, _ in self._by_table.values()) > _MOST_BYTES:
                 self._by_table.popitem(last=False)
 
     def of(self, data: bytes) -> TableMetadata | None:
         """Return the metadata of a file with these bytes, with dictionaries that no other caller has; None: it is not kept."""
         with self._lock:
-            found = next((metadata for kept, metadata in self._by_table.values() if kept == data), None)
-        if found is None:
+            metadata = next((metadata for written, metadata in self._by_table.values() if written == data), None)
+        if metadata is None:
             return None
-        return replace(found, properties=dict(found.properties), refs=dict(found.refs), extra=dict(found.extra))
+        return replace(metadata, properties=dict(metadata.properties), refs=dict(metadata.refs), extra=dict(metadata.extra))
