@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import frazil
 from frazil.catalog import Committed, Conflict, Unknown, load_backend
 from frazil.catalog.rest import RestCatalog
 from frazil.errors import CorruptData, FrazilError, InvalidInput, NamespaceNotEmptyError, NoSuchTableError, StorageError, Unsupported
@@ -48,7 +49,13 @@ def test_a_commit_is_one_request(server: Server) -> None:
         ((504, b"<html>late</html>", {"Content-Type": "text/html"}), Unknown, 1),
         (None, Unknown, 1),
         ((200, b"not json"), Unknown, 1),
+        ((408, b""), Unknown, 1),
+        ((460, b""), Unknown, 1),
+        ((499, b""), Unknown, 1),
+        ((302, b"", {"Location": "/done"}), Unknown, 1),
+        ((307, b"", {"Location": "/elsewhere"}), StorageError, 1),
         (error(403, "ForbiddenException"), StorageError, 1),
+        (error(413, "TooLarge"), StorageError, 1),
         ((429, {}, {"Retry-After": "0"}), StorageError, 3),
     ],
 )
@@ -84,15 +91,6 @@ def test_a_change_is_sent_again_by_its_key_where_the_server_takes_keys(server: S
     assert not any("Idempotency-Key" in a.headers for a in server.asked if a.method == "GET")
 
 
-@pytest.mark.parametrize("second", [error(409, "CommitFailedException"), error(404, "NoSuchTableException"), None])
-def test_a_repeated_change_that_is_refused_may_have_been_handled(server: Server, second: Any) -> None:
-    server.on("GET /v1/config", (200, KEYED))
-    server.on(f"GET {TABLE_ROUTE}", (200, table_json()))
-    server.on(f"POST {TABLE_ROUTE}", None, second)
-    backend = server.catalog()
-    assert isinstance(swap(backend, backend.load(TABLE), set_to(a="1")), Unknown)
-
-
 @pytest.mark.parametrize("lifetime", ["PT1S", "soon", "P", "PT", None])
 def test_no_change_is_sent_again_beyond_the_lifetime_of_its_key(server: Server, lifetime: str | None) -> None:
     server.on("GET /v1/config", (200, {**KEYED, "idempotency-key-lifetime": lifetime}))
@@ -108,6 +106,24 @@ def test_reads_are_sent_again_after_faults_that_pass(server: Server) -> None:
     server.on(f"GET {TABLE_ROUTE}", (503, {}), None, (429, {}, {"Retry-After": "0"}), (200, table_json()))
     assert server.catalog(rest__client__max_retries="5").load(TABLE).identifier == TABLE
     assert server.routes().count(f"GET {TABLE_ROUTE}") == 4
+
+
+@pytest.mark.parametrize("fault", [None, (503, {}), (200, b"{", {"Content-Length": "9", "Connection": "close"})], ids=["lost", "busy", "cut"])
+@pytest.mark.parametrize("retries", [0, 2])
+def test_a_read_is_sent_again_as_often_as_configured_and_no_more(server: Server, fault: Any, retries: int) -> None:
+    server.on(f"GET {TABLE_ROUTE}", fault)
+    with pytest.raises(StorageError):
+        server.catalog(rest__client__max_retries=str(retries)).load(TABLE)
+    assert server.routes().count(f"GET {TABLE_ROUTE}") == 1 + retries
+
+
+def test_a_change_is_sent_again_as_often_as_configured_and_no_more(server: Server) -> None:
+    server.on("GET /v1/config", (200, KEYED))
+    server.on(f"GET {TABLE_ROUTE}", (200, table_json()))
+    server.on(f"POST {TABLE_ROUTE}", (429, {}), (504, b""), None, (200, table_json()))
+    backend = server.catalog(rest__client__max_retries="2")
+    assert isinstance(swap(backend, backend.load(TABLE), set_to(a="1")), Unknown)
+    assert server.routes().count(f"POST {TABLE_ROUTE}") == 3
 
 
 def test_a_server_that_asks_to_wait_for_ever_is_not_obeyed(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,6 +264,17 @@ def test_hostile_answers_are_typed_errors_and_leak_no_token(server: Server, answ
         backend.load(TABLE)
     shown = f"{caught.value} {caught.value!r} {caught.value.facts} {backend!r} {backend.client!r} {backend.client.auth!r} {backend.client.settings!r} {caplog.text}"
     assert SECRET not in shown and not any("evil" in a.path for a in server.asked)
+
+
+def test_values_of_headers_are_shown_nowhere(server: Server) -> None:
+    told = {"header.X-Tenant": f"{SECRET}-told"}
+    server.on("GET /v1/config", (200, {"defaults": told, "overrides": {}}))
+    server.on(f"GET {TABLE_ROUTE}", lambda a: error(403, "ForbiddenException", f"Not by {a.headers['X-Mine']}, {SECRET}, {SECRET}-told, vended-credentials"))
+    catalog = frazil.load_catalog("r", type="rest", uri=server.uri, **{"header.X-Mine": f"Key {SECRET}"})
+    with pytest.raises(StorageError, match=r"Not by \*\*\*, \*\*\*, \*\*\*, vended-credentials") as caught:
+        catalog.load_table("db.t")
+    shown = f"{caught.value} {caught.value!r} {catalog!r} {catalog._backend!r} {catalog.properties}"
+    assert server.asked[-1].headers["X-Mine"] == f"Key {SECRET}" and SECRET not in shown and "header.X-Mine" in shown
 
 
 def test_a_server_cannot_move_the_catalog_to_another_host(server: Server) -> None:

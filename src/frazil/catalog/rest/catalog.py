@@ -31,7 +31,7 @@ from frazil.catalog.names import full_name
 from frazil.catalog.planning import ScanPlanner
 from frazil.catalog.reporting import Reporting
 from frazil.catalog.reports import MetricsReporter, Report, request_of
-from frazil.catalog.rest.errors import raised
+from frazil.catalog.rest.errors import certain, raised
 from frazil.catalog.rest.http import Answer, Client
 from frazil.catalog.rest.namespaces import decoded, named
 from frazil.catalog.rest.planning import ServerPlanner
@@ -377,11 +377,11 @@ class RestCatalog(RestViews):
         return newer
 
     def _refused(self, answer: Answer, identifier: Identifier, base: LoadedTable | None) -> Conflict | Unknown:
-        """Decide what an answer to a commit that reports an error means for it, as Java does."""
+        """Decide what an answer to a commit that reports an error means for it."""
         assert answer.error is not None
         name = f"{self.name}.{full_name(identifier)}"
         error = raised(answer.error, f"Commit to table {name}", table=name)
-        if answer.status >= 500 and answer.status != 501:
+        if not certain(answer.status):
             return Unknown(error)
         if answer.status in (404, 409):
             return Conflict(str(answer.error))
