@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import pickle
 import time
 import uuid
@@ -13,8 +15,9 @@ import frazil
 from frazil.catalog import Committed, Conflict, Unknown, load_backend
 from frazil.catalog.rest import RestCatalog
 from frazil.errors import CorruptData, FrazilError, InvalidInput, NamespaceNotEmptyError, NoSuchTableError, StorageError, Unsupported
+from frazil.storage import catalog_properties
 from tests.catalog.conftest import TABLE, committed, set_to, swap
-from tests.catalog.rest.conftest import Server, error, table_json
+from tests.catalog.rest.conftest import CONFIG, Asked, Server, error, table_json
 
 TABLE_ROUTE = "/v1/namespaces/db/tables/t"
 SECRET = "hunter2-secret"
@@ -145,6 +148,20 @@ def test_pages_are_followed_and_a_list_without_end_is_refused(server: Server) ->
         server.catalog().list_namespaces()
 
 
+def test_names_of_a_namespace_are_listed_as_the_server_spells_it(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    names = [(["DB"], "T1"), (["db"], "t2"), (["DB", "inner"], "t3"), (["other"], "t4")]
+    page = {"identifiers": [{"namespace": n, "name": t} for n, t in names]}
+    config = {**CONFIG, "endpoints": ["GET /v1/{prefix}/namespaces/{namespace}/views"]}
+    server.on("GET /v1/config", (200, config))
+    server.on("GET /v1/namespaces/db/tables", (200, page))
+    server.on("GET /v1/namespaces/db/views", (200, page))
+    server.on("GET /v1/namespaces", (200, {"namespaces": [["DB", "inner"], ["db", "more"], ["other", "x"], ["DB"]]}))
+    backend = server.catalog()
+    assert backend.list_tables(("db",)) == [("DB", "T1"), ("db", "t2")] == backend.list_views(("db",))
+    assert backend.list_namespaces(("db",)) == [("DB", "inner"), ("db", "more")]
+    assert "other.t4" in caplog.text and "t3" not in caplog.text, "what is left out without a reason is told"
+
+
 def test_configuration_names_prefix_separator_and_endpoints(server: Server) -> None:
     config = {"defaults": {"prefix": "no"}, "overrides": {"prefix": "p/q", "namespace-separator": "%2E"}, "endpoints": ["GET /v1/{prefix}/namespaces"]}
     server.on("GET /v1/config", (200, config))
@@ -179,6 +196,24 @@ def test_a_token_is_exchanged_before_it_expires(server: Server) -> None:
     other._routes = backend.routes
     other.load(TABLE)
     assert server.asked[-1].headers["Authorization"] == "Bearer exchanged" and b"token-exchange" in server.asked[-2].body
+
+
+def expired_token() -> str:
+    claims = base64.urlsafe_b64encode(json.dumps({"exp": time.time() - 60}).encode()).decode().rstrip("=")
+    return f"head.{claims}.sign"
+
+
+@pytest.mark.parametrize("clock", ["ours is ahead", "it has expired"])
+def test_a_token_that_has_expired_by_the_own_clock_is_sent_and_exchanged_where_it_is_refused(server: Server, clock: str) -> None:
+    token = expired_token()
+    server.on("POST /v1/oauth/tokens", (200, {"access_token": "exchanged"}) if clock == "it has expired" else error(400, "BadRequestException"))
+    taken = "Bearer exchanged" if clock == "it has expired" else f"Bearer {token}"
+    for route, answer in (("GET /v1/config", CONFIG), (f"GET {TABLE_ROUTE}", table_json())):
+        server.on(route, lambda a, answer=answer: (200, answer) if a.headers["Authorization"] == taken else error(401, "NotAuthorizedException"))
+    backend = server.catalog(token=token)
+    for _ in range(3):
+        backend.load(TABLE)
+    assert server.routes().count("POST /v1/oauth/tokens") == (1 if clock == "it has expired" else 0)
 
 
 def test_a_tables_own_token_that_is_refused_is_had_again_by_loading_the_table(server: Server) -> None:
@@ -306,6 +341,23 @@ def test_vended_credentials_reach_the_storage_and_are_renewed(server: Server) ->
     before = len(server.asked)
     assert server.catalog().load(TABLE).storage.vended().properties["s3.access-key-id"] == "long"
     assert server.routes()[before:] == ["GET /v1/config", f"GET {TABLE_ROUTE}"], "what was given with the table is used first"
+
+
+def test_credentials_without_an_end_are_sent_anew_with_each_load(server: Server) -> None:
+    """A server that compares metadata alone would answer that a table is unchanged, though the keys are others."""
+    keys = [{"s3.access-key-id": f"key{n}", "s3.secret-access-key": SECRET} for n in range(3)]
+
+    def answer(asked: Asked) -> Any:
+        return (304, b"") if "If-None-Match" in asked.headers else (200, table_json(config=keys[loads.pop(0)]), {"ETag": '"same"'})
+
+    loads = [0, 1, 2]
+    server.on(f"GET {TABLE_ROUTE}", answer)
+    backend = server.catalog(s3__access_key_id="own", s3__secret_access_key="own")
+    found = [dict(catalog_properties(backend.load(TABLE).storage))["s3.access-key-id"] for _ in range(3)]
+    assert found == ["key0", "key1", "key2"]
+    server.on(f"GET {TABLE_ROUTE}", lambda a: (304, b"") if "If-None-Match" in a.headers else (200, table_json(), {"ETag": '"same"'}))
+    backend.load(TABLE)
+    assert dict(catalog_properties(backend.load(TABLE).storage))["s3.access-key-id"] == "own" and server.asked[-1].headers["If-None-Match"]
 
 
 def test_a_catalog_travels_by_its_properties(server: Server) -> None:

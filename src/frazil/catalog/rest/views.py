@@ -12,7 +12,7 @@ from frazil.catalog.base import Conflict, Identifier, Identifiers, Unclear, Unkn
 from frazil.catalog.names import full_name
 from frazil.catalog.rest.errors import certain, raised
 from frazil.catalog.rest.http import Answer
-from frazil.catalog.rest.namespaces import RestNamespaces, TableNames, decoded, named
+from frazil.catalog.rest.namespaces import RestNamespaces, TableNames, decoded, named, names_within
 from frazil.catalog.views import LoadedView, ViewOutcome
 from frazil.codec import json_nouns
 from frazil.codec.view_json import decode_view, version_to_json
@@ -142,7 +142,7 @@ class RestViews(RestNamespaces):
     def list_views(self, namespace: Identifier) -> Identifiers:
         self.routes.check("GET namespaces/{}/views", "list views")
         pages = self._pages(self._namespace_path(namespace, "views"), TableNames, {}, tuple(namespace))
-        return sorted({(*t.namespace, t.name) for page in pages for t in page.identifiers if tuple(t.namespace) == tuple(namespace)})
+        return names_within(pages, namespace)
 
 
 def view_updates(base: ViewMetadata, metadata: ViewMetadata) -> list[dict[str, Any]]:
