@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from frazil.catalog import CatalogBackend
@@ -18,7 +20,7 @@ from frazil.commit.actions import (
 )
 from frazil.commit.new_table import new_metadata
 from frazil.commit.table_commit import create
-from frazil.errors import NoSuchSnapshotError, TableAlreadyExistsError, ValidationError, ValidationException
+from frazil.errors import NoSuchSnapshotError, StorageError, TableAlreadyExistsError, ValidationError, ValidationException
 from frazil.expr.nodes import AlwaysTrue, EqualTo, GreaterThanOrEqual, LessThan, Reference
 from frazil.spec import updates as u
 from frazil.spec.partitioning import build_spec
@@ -311,6 +313,40 @@ def test_a_table_is_created_with_its_first_files_in_one_step(memory: CatalogBack
     with pytest.raises(TableAlreadyExistsError):
         create(memory, staged, [append(3)])
     assert nothing_left_over(memory.load(("db", "new")))
+
+
+@pytest.mark.parametrize("actions", [[], [append(1)]], ids=["empty", "with files"])
+def test_a_creation_that_conflicts_with_itself_has_succeeded(memory: CatalogBackend, actions: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    real = memory.create
+    made: list[object] = []
+
+    def twice(*arguments: Any, **more: Any) -> Any:
+        made.append(real(*arguments, **more))
+        return real(*arguments, **more)
+
+    monkeypatch.setattr(memory, "create", twice)
+    done = create(memory, memory.stage_create(("db", "new"), new_metadata(SCHEMA)), actions)
+    assert len(made) == 1 and live(memory.load(("db", "new"))) == live(done.table) == ["1"] * len(actions)
+    assert len(done.snapshots) == len(actions)
+
+
+def test_files_of_a_creation_that_conflicts_are_kept_where_the_table_cannot_be_looked_at(memory: CatalogBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = (memory.stage_create(("db", "new"), new_metadata(SCHEMA)) for _ in range(2))
+    create(memory, first, [append(1)])
+    kept = {f.location for f in second.storage.list(second.metadata.location)}
+    with monkeypatch.context() as blind:
+        blind.setattr(memory, "load", failing)
+        with pytest.raises(TableAlreadyExistsError):
+            create(memory, second, [append(2)])
+    assert {f.location for f in second.storage.list(second.metadata.location)} > kept
+    kept = {f.location for f in second.storage.list(second.metadata.location)}
+    with pytest.raises(TableAlreadyExistsError):
+        create(memory, second, [append(3)])
+    assert {f.location for f in second.storage.list(second.metadata.location)} == kept
+
+
+def failing(*_: object) -> Any:
+    raise StorageError("The catalog cannot be reached.")
 
 
 def test_a_table_is_replaced_with_its_new_files_in_one_step(memory: CatalogBackend) -> None:

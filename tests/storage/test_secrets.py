@@ -11,7 +11,7 @@ from frazil.storage.object_options import options
 SECRET = "hunter2-very-secret"
 KEYS = [
     "s3.secret-access-key", "s3.access-key-id", "s3.session-token", "adls.account-key", "adls.sas-token", "adls.client-secret", "adls.connection-string",
-    "gcs.oauth2.token", "token", "credential", "jdbc.password", "header.Authorization", "rest.signing-secret", "PASSWORD",
+    "gcs.oauth2.token", "token", "credential", "jdbc.password", "header.Authorization", "header.X-Key", "rest.signing-secret", "PASSWORD",
 ]  # fmt: skip
 
 

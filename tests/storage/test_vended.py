@@ -9,7 +9,7 @@ import pickle
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -72,6 +72,71 @@ def test_credentials_without_an_end_are_asked_for_once_however_many_threads_ask(
     clock[0] += 1e9
     vended.current(catalog)
     assert catalog.asked == 1
+
+
+@dataclass(frozen=True)
+class SlowCatalog:
+    """A source that answers once a test lets it; `lives` milliseconds are left when it answers."""
+
+    name: str
+    lives: int
+    let: threading.Event = field(compare=False, default_factory=threading.Event)
+    asked: list[str] = field(compare=False, default_factory=list)
+
+    def __call__(self) -> Credentials:
+        self.asked.append(threading.current_thread().name)
+        ends = int(time.time() * 1000) + self.lives
+        assert self.let.wait(20)
+        return Credentials({"s3.access-key-id": str(len(self.asked))}, ends)
+
+
+def test_while_one_thread_renews_the_others_go_on_with_what_lives(clock: list[float]) -> None:
+    catalog = SlowCatalog("waits", 600_000)
+    catalog.let.set()
+    first = vended.current(catalog)
+    clock[0] += 400
+    catalog.let.clear()
+    with ThreadPoolExecutor(17) as pool:
+        renewing = pool.submit(vended.current, catalog)
+        while len(catalog.asked) < 2:
+            time.sleep(0.001)
+        others = [pool.submit(vended.current, catalog) for _ in range(16)]
+        assert all(other.result(10) is first for other in others) and not renewing.done()
+        clock[0] += 200  # those at hand end: now all wait for the new ones
+        late = [pool.submit(vended.current, catalog) for _ in range(16)]
+        time.sleep(0.05)
+        assert not any(other.done() for other in late)
+        catalog.let.set()
+        assert {id(other.result(10)) for other in late} == {id(renewing.result(10))} and len(catalog.asked) == 2
+    assert renewing.result().properties == {"s3.access-key-id": "2"}
+
+
+def test_credentials_that_took_long_to_come_are_renewed_by_the_life_that_is_left(clock: list[float]) -> None:
+    asked: list[float] = []
+
+    def slow() -> Credentials:
+        asked.append(clock[0])
+        ends = int(clock[0] * 1000) + 600_000
+        clock[0] += 500
+        return Credentials({}, ends)
+
+    vended.current(slow)
+    clock[0] += 49
+    vended.current(slow)
+    assert len(asked) == 1
+    clock[0] += 2
+    vended.current(slow)
+    assert len(asked) == 2, "of the 100 s that were left, half have gone"
+
+
+def test_sources_that_are_used_no_more_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vended, "_MOST_HELD", 3)
+    sources = [SlowCatalog(f"forgotten {n}", 600_000) for n in range(5)]
+    for source in sources:
+        source.let.set()
+        vended.current(source)
+        vended.current(sources[0])
+    assert len(vended._HELD) == 3 and sources[0] in vended._HELD and [len(s.asked) for s in sources] == [1] * 5
 
 
 def test_those_at_hand_are_used_while_the_catalog_cannot_be_reached_and_no_longer(

@@ -381,17 +381,15 @@ def create(
 
 
 def _create(work: TableCommit, context: Context) -> CommitOutcome:
-    metadata, name = work.base.metadata, table_name(work.base)
+    metadata = work.base.metadata
     ready = plan(metadata, work.actions, context) or PreparedCommit(metadata, (), ())
     assert not isinstance(ready, AlreadyDone), "a table that is not there yet holds no mark"
     work.swapping = True
-    outcome = _try_create(work, ready)
-    work.swapping = not isinstance(outcome, Conflict)
-    match outcome:
+    match _try_create(work, ready):
         case Committed(table=table):
             return work.outcome(table, 1)
         case Conflict(reason=reason):
-            raise TableAlreadyExistsError(f"Table already exists: {name} ({reason})", table=name)
+            return _created_before(work, ready.metadata, reason)
         case Unknown(cause=cause):
             return _created(work, ready.metadata, cause)
 
@@ -408,6 +406,25 @@ def _try_create(work: TableCommit, ready: PreparedCommit) -> Committed | Conflic
         raise
     except Exception as e:
         return Unknown(e)
+
+
+def _created_before(work: TableCommit, final: TableMetadata, reason: str) -> CommitOutcome:
+    """Look whether the table that has the name is ours: a request that was sent twice on its way conflicts with itself. Raises
+    TableAlreadyExistsError; where the table cannot be loaded, all files are kept."""
+    name = table_name(work.base)
+    taken = TableAlreadyExistsError(f"Table already exists: {name} ({reason})", table=name)
+    try:
+        fresh = work.backend.load(work.base.identifier)
+    except NoSuchTableError:
+        work.swapping = False
+        raise taken from None
+    except Exception as e:
+        raise taken from e
+    ours = final.table_uuid is not None and fresh.metadata.table_uuid == final.table_uuid
+    if ours and (not work.context.snapshot_ids() or work.landed(fresh.metadata, PreparedCommit(final, (), ()))):
+        return work.outcome(fresh, 1)
+    work.swapping = False
+    raise taken
 
 
 def _created(work: TableCommit, final: TableMetadata, cause: Exception) -> CommitOutcome:

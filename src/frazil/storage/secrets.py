@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 HIDDEN = "***"
 _SECRET_KEY = re.compile(
-    r"secret|connection-string|token|password|passwd|credential|access-key|access_key|account-key|sas|private|signature|authorization|oauth",
+    r"^header\.|secret|connection-string|token|password|passwd|credential|access-key|access_key|account-key|sas|private|signature|authorization|oauth",
     re.I,
 )
 _USER_INFO = re.compile(r"(?P<scheme>[A-Za-z][\w+.-]*:(?://)?)(?P<user>[^/@:\s]*):(?P<password>[^@\s]*)@")

@@ -2,7 +2,8 @@
 
 A catalog gives the storage a source: a frozen, picklable value that, called, answers with properties and the time at which they expire.
 The storage travels to workers with the source. Each process asks it at most once for every life of the credentials, whatever the number
-of its threads and tasks, early enough that a request that begins with the old ones still ends with them.
+of its threads and tasks, early enough that a request that begins with the old ones still ends with them. While one thread asks, the others
+go on with the credentials at hand as long as these live.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -18,6 +20,8 @@ from frazil.storage.base import frozen_properties
 
 log = logging.getLogger(__name__)
 EARLY_MS = 300_000  # before the end, as Java's VendedCredentialsProvider; of short lives, half
+_AGAIN_MS = 10_000  # after the catalog has given none
+_MOST_HELD = 1000  # sources, of which scans that the server plans bring a new one each
 
 
 @dataclass(frozen=True)
@@ -35,12 +39,23 @@ CredentialsSource = Callable[[], Credentials]
 
 @dataclass
 class _Held:
+    """Hold the credentials of a source, and the time (milliseconds since 1970) at which they are renewed; they are replaced together."""
+
     lock: threading.Lock = field(default_factory=threading.Lock)
-    credentials: Credentials | None = None
-    renew_ms: float = 0.0
+    state: tuple[Credentials, float] | None = None
+
+    def fresh(self) -> Credentials | None:
+        """Return the credentials if they need not be renewed yet."""
+        state = self.state
+        return state[0] if state is not None and time.time() * 1000 < state[1] else None
+
+    def living(self) -> Credentials | None:
+        """Return the credentials if they can still be used, though it may be time to renew them."""
+        state = self.state
+        return state[0] if state is not None and time.time() * 1000 < (state[0].expires_ms or float("inf")) else None
 
 
-_HELD: dict[CredentialsSource, _Held] = {}
+_HELD: OrderedDict[CredentialsSource, _Held] = OrderedDict()
 _LOCK = threading.Lock()
 
 
@@ -48,32 +63,40 @@ def current(source: CredentialsSource) -> Credentials:
     """Return credentials that can be used now. Raises StorageError when those at hand have expired and the source gives no others."""
     with _LOCK:
         held = _HELD.setdefault(source, _Held())
-    with held.lock:
-        now = time.time() * 1000
-        if held.credentials is None or now >= held.renew_ms:
-            _renew(source, held, now)
-        assert held.credentials is not None
-        return held.credentials
+        _HELD.move_to_end(source)
+        while len(_HELD) > _MOST_HELD:
+            _HELD.popitem(last=False)
+    if (fresh := held.fresh()) is not None:
+        return fresh
+    living = held.living()
+    if not held.lock.acquire(blocking=living is None):
+        assert living is not None, "a lock that is waited for is had"
+        return living
+    try:
+        return held.fresh() or _renewed(source, held)
+    finally:
+        held.lock.release()
 
 
-def _renew(source: CredentialsSource, held: _Held, now: float) -> None:
+def _renewed(source: CredentialsSource, held: _Held) -> Credentials:
     try:
         credentials = source()
     except Exception as error:
-        if held.credentials is not None and (held.credentials.expires_ms or 0) > now:
-            held.renew_ms = min(now + 10_000, float(held.credentials.expires_ms or 0))
+        if (living := held.living()) is not None:
+            held.state = (living, min(time.time() * 1000 + _AGAIN_MS, float(living.expires_ms or "inf")))
             log.warning("The catalog vends no new credentials; those at hand are used as long as they live: %s", type(error).__name__)
-            return
+            return living
         if isinstance(error, FrazilError):
             raise
         text = f"The catalog vends no credentials for the table's files: {type(error).__name__}."
         raise StorageError(text, hint="Look at the catalog, then try again.") from error
-    if credentials.expires_ms is not None and credentials.expires_ms <= now:
+    now = time.time() * 1000  # after the source was asked, which may have taken its time
+    life = float("inf") if credentials.expires_ms is None else credentials.expires_ms - now
+    if life <= 0:
         text = "The catalog vends credentials that have expired already."
         raise StorageError(text, hint="Compare this machine's clock with the catalog's.")
-    held.credentials = credentials
-    life = float("inf") if credentials.expires_ms is None else credentials.expires_ms - now
-    held.renew_ms = now + life - min(EARLY_MS, life / 2)
+    held.state = (credentials, now + life - min(EARLY_MS, life / 2))
+    return credentials
 
 
 def merged(properties: tuple[tuple[str, str], ...], source: CredentialsSource | None) -> tuple[tuple[str, str], ...]:

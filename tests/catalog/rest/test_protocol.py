@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import pickle
 import time
 import uuid
@@ -9,11 +11,13 @@ from typing import Any
 
 import pytest
 
+import frazil
 from frazil.catalog import Committed, Conflict, Unknown, load_backend
 from frazil.catalog.rest import RestCatalog
 from frazil.errors import CorruptData, FrazilError, InvalidInput, NamespaceNotEmptyError, NoSuchTableError, StorageError, Unsupported
+from frazil.storage import catalog_properties
 from tests.catalog.conftest import TABLE, committed, set_to, swap
-from tests.catalog.rest.conftest import Server, error, table_json
+from tests.catalog.rest.conftest import CONFIG, Asked, Server, error, table_json
 
 TABLE_ROUTE = "/v1/namespaces/db/tables/t"
 SECRET = "hunter2-secret"
@@ -48,7 +52,13 @@ def test_a_commit_is_one_request(server: Server) -> None:
         ((504, b"<html>late</html>", {"Content-Type": "text/html"}), Unknown, 1),
         (None, Unknown, 1),
         ((200, b"not json"), Unknown, 1),
+        ((408, b""), Unknown, 1),
+        ((460, b""), Unknown, 1),
+        ((499, b""), Unknown, 1),
+        ((302, b"", {"Location": "/done"}), Unknown, 1),
+        ((307, b"", {"Location": "/elsewhere"}), StorageError, 1),
         (error(403, "ForbiddenException"), StorageError, 1),
+        (error(413, "TooLarge"), StorageError, 1),
         ((429, {}, {"Retry-After": "0"}), StorageError, 3),
     ],
 )
@@ -84,15 +94,6 @@ def test_a_change_is_sent_again_by_its_key_where_the_server_takes_keys(server: S
     assert not any("Idempotency-Key" in a.headers for a in server.asked if a.method == "GET")
 
 
-@pytest.mark.parametrize("second", [error(409, "CommitFailedException"), error(404, "NoSuchTableException"), None])
-def test_a_repeated_change_that_is_refused_may_have_been_handled(server: Server, second: Any) -> None:
-    server.on("GET /v1/config", (200, KEYED))
-    server.on(f"GET {TABLE_ROUTE}", (200, table_json()))
-    server.on(f"POST {TABLE_ROUTE}", None, second)
-    backend = server.catalog()
-    assert isinstance(swap(backend, backend.load(TABLE), set_to(a="1")), Unknown)
-
-
 @pytest.mark.parametrize("lifetime", ["PT1S", "soon", "P", "PT", None])
 def test_no_change_is_sent_again_beyond_the_lifetime_of_its_key(server: Server, lifetime: str | None) -> None:
     server.on("GET /v1/config", (200, {**KEYED, "idempotency-key-lifetime": lifetime}))
@@ -108,6 +109,24 @@ def test_reads_are_sent_again_after_faults_that_pass(server: Server) -> None:
     server.on(f"GET {TABLE_ROUTE}", (503, {}), None, (429, {}, {"Retry-After": "0"}), (200, table_json()))
     assert server.catalog(rest__client__max_retries="5").load(TABLE).identifier == TABLE
     assert server.routes().count(f"GET {TABLE_ROUTE}") == 4
+
+
+@pytest.mark.parametrize("fault", [None, (503, {}), (200, b"{", {"Content-Length": "9", "Connection": "close"})], ids=["lost", "busy", "cut"])
+@pytest.mark.parametrize("retries", [0, 2])
+def test_a_read_is_sent_again_as_often_as_configured_and_no_more(server: Server, fault: Any, retries: int) -> None:
+    server.on(f"GET {TABLE_ROUTE}", fault)
+    with pytest.raises(StorageError):
+        server.catalog(rest__client__max_retries=str(retries)).load(TABLE)
+    assert server.routes().count(f"GET {TABLE_ROUTE}") == 1 + retries
+
+
+def test_a_change_is_sent_again_as_often_as_configured_and_no_more(server: Server) -> None:
+    server.on("GET /v1/config", (200, KEYED))
+    server.on(f"GET {TABLE_ROUTE}", (200, table_json()))
+    server.on(f"POST {TABLE_ROUTE}", (429, {}), (504, b""), None, (200, table_json()))
+    backend = server.catalog(rest__client__max_retries="2")
+    assert isinstance(swap(backend, backend.load(TABLE), set_to(a="1")), Unknown)
+    assert server.routes().count(f"POST {TABLE_ROUTE}") == 3
 
 
 def test_a_server_that_asks_to_wait_for_ever_is_not_obeyed(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,6 +146,20 @@ def test_pages_are_followed_and_a_list_without_end_is_refused(server: Server) ->
     server.on(route, (200, {"namespaces": [], "next-page-token": "x"}))
     with pytest.raises(CorruptData, match="same page"):
         server.catalog().list_namespaces()
+
+
+def test_names_of_a_namespace_are_listed_as_the_server_spells_it(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    names = [(["DB"], "T1"), (["db"], "t2"), (["DB", "inner"], "t3"), (["other"], "t4")]
+    page = {"identifiers": [{"namespace": n, "name": t} for n, t in names]}
+    config = {**CONFIG, "endpoints": ["GET /v1/{prefix}/namespaces/{namespace}/views"]}
+    server.on("GET /v1/config", (200, config))
+    server.on("GET /v1/namespaces/db/tables", (200, page))
+    server.on("GET /v1/namespaces/db/views", (200, page))
+    server.on("GET /v1/namespaces", (200, {"namespaces": [["DB", "inner"], ["db", "more"], ["other", "x"], ["DB"]]}))
+    backend = server.catalog()
+    assert backend.list_tables(("db",)) == [("DB", "T1"), ("db", "t2")] == backend.list_views(("db",))
+    assert backend.list_namespaces(("db",)) == [("DB", "inner"), ("db", "more")]
+    assert "other.t4" in caplog.text and "t3" not in caplog.text, "what is left out without a reason is told"
 
 
 def test_configuration_names_prefix_separator_and_endpoints(server: Server) -> None:
@@ -163,6 +196,24 @@ def test_a_token_is_exchanged_before_it_expires(server: Server) -> None:
     other._routes = backend.routes
     other.load(TABLE)
     assert server.asked[-1].headers["Authorization"] == "Bearer exchanged" and b"token-exchange" in server.asked[-2].body
+
+
+def expired_token() -> str:
+    claims = base64.urlsafe_b64encode(json.dumps({"exp": time.time() - 60}).encode()).decode().rstrip("=")
+    return f"head.{claims}.sign"
+
+
+@pytest.mark.parametrize("clock", ["ours is ahead", "it has expired"])
+def test_a_token_that_has_expired_by_the_own_clock_is_sent_and_exchanged_where_it_is_refused(server: Server, clock: str) -> None:
+    token = expired_token()
+    server.on("POST /v1/oauth/tokens", (200, {"access_token": "exchanged"}) if clock == "it has expired" else error(400, "BadRequestException"))
+    taken = "Bearer exchanged" if clock == "it has expired" else f"Bearer {token}"
+    for route, answer in (("GET /v1/config", CONFIG), (f"GET {TABLE_ROUTE}", table_json())):
+        server.on(route, lambda a, answer=answer: (200, answer) if a.headers["Authorization"] == taken else error(401, "NotAuthorizedException"))
+    backend = server.catalog(token=token)
+    for _ in range(3):
+        backend.load(TABLE)
+    assert server.routes().count("POST /v1/oauth/tokens") == (1 if clock == "it has expired" else 0)
 
 
 def test_a_tables_own_token_that_is_refused_is_had_again_by_loading_the_table(server: Server) -> None:
@@ -250,6 +301,17 @@ def test_hostile_answers_are_typed_errors_and_leak_no_token(server: Server, answ
     assert SECRET not in shown and not any("evil" in a.path for a in server.asked)
 
 
+def test_values_of_headers_are_shown_nowhere(server: Server) -> None:
+    told = {"header.X-Tenant": f"{SECRET}-told"}
+    server.on("GET /v1/config", (200, {"defaults": told, "overrides": {}}))
+    server.on(f"GET {TABLE_ROUTE}", lambda a: error(403, "ForbiddenException", f"Not by {a.headers['X-Mine']}, {SECRET}, {SECRET}-told, vended-credentials"))
+    catalog = frazil.load_catalog("r", type="rest", uri=server.uri, **{"header.X-Mine": f"Key {SECRET}"})
+    with pytest.raises(StorageError, match=r"Not by \*\*\*, \*\*\*, \*\*\*, vended-credentials") as caught:
+        catalog.load_table("db.t")
+    shown = f"{caught.value} {caught.value!r} {catalog!r} {catalog._backend!r} {catalog.properties}"
+    assert server.asked[-1].headers["X-Mine"] == f"Key {SECRET}" and SECRET not in shown and "header.X-Mine" in shown
+
+
 def test_a_server_cannot_move_the_catalog_to_another_host(server: Server) -> None:
     server.on("GET /v1/config", (200, {"defaults": {}, "overrides": {"uri": "https://evil.example"}}))
     with pytest.raises(InvalidInput, match="another server"):
@@ -279,6 +341,23 @@ def test_vended_credentials_reach_the_storage_and_are_renewed(server: Server) ->
     before = len(server.asked)
     assert server.catalog().load(TABLE).storage.vended().properties["s3.access-key-id"] == "long"
     assert server.routes()[before:] == ["GET /v1/config", f"GET {TABLE_ROUTE}"], "what was given with the table is used first"
+
+
+def test_credentials_without_an_end_are_sent_anew_with_each_load(server: Server) -> None:
+    """A server that compares metadata alone would answer that a table is unchanged, though the keys are others."""
+    keys = [{"s3.access-key-id": f"key{n}", "s3.secret-access-key": SECRET} for n in range(3)]
+
+    def answer(asked: Asked) -> Any:
+        return (304, b"") if "If-None-Match" in asked.headers else (200, table_json(config=keys[loads.pop(0)]), {"ETag": '"same"'})
+
+    loads = [0, 1, 2]
+    server.on(f"GET {TABLE_ROUTE}", answer)
+    backend = server.catalog(s3__access_key_id="own", s3__secret_access_key="own")
+    found = [dict(catalog_properties(backend.load(TABLE).storage))["s3.access-key-id"] for _ in range(3)]
+    assert found == ["key0", "key1", "key2"]
+    server.on(f"GET {TABLE_ROUTE}", lambda a: (304, b"") if "If-None-Match" in a.headers else (200, table_json(), {"ETag": '"same"'}))
+    backend.load(TABLE)
+    assert dict(catalog_properties(backend.load(TABLE).storage))["s3.access-key-id"] == "own" and server.asked[-1].headers["If-None-Match"]
 
 
 def test_a_catalog_travels_by_its_properties(server: Server) -> None:

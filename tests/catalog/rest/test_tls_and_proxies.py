@@ -149,7 +149,7 @@ def through(port: int, **more: str) -> dict[str, str]:
 
 def listed(server: Server, uri: str, **properties: str) -> object:
     server.on("GET /v1/namespaces", (200, {"namespaces": [["db"]]}))
-    return server.catalog(uri=uri, rest__client__max_retries="0", **properties).list_namespaces()
+    return server.catalog(uri=uri, **properties).list_namespaces()
 
 
 def test_a_server_that_asks_for_a_certificate_is_shown_it(server: Server, tls: int, keys: Path) -> None:
@@ -181,6 +181,20 @@ def test_a_proxy_of_the_environment_is_given_its_user(server: Server, proxy: tup
     monkeypatch.delenv("NO_PROXY", raising=False)
     assert listed(server, server.uri) == [("db",)]
     assert proxy[1]
+
+
+@pytest.mark.parametrize("excluded", ["catalog", "tokens"])
+def test_a_host_that_no_proxy_excludes_is_asked_directly_whichever_is_asked_first(
+    server: Server, proxy: tuple[int, list[str]], monkeypatch: pytest.MonkeyPatch, excluded: str
+) -> None:
+    hosts = {"catalog": server.uri, "tokens": server.uri.replace("127.0.0.1", "localhost")}
+    monkeypatch.setenv("http_proxy", f"http://me:se%3Acret@127.0.0.1:{proxy[0]}")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.setenv("no_proxy", hosts[excluded].removeprefix("http://"))
+    server.on("POST /tokens", (200, {"access_token": "tok-en"}))
+    assert listed(server, server.uri, oauth2_server_uri=f"{hosts['tokens']}/tokens", credential="me:secret") == [("db",)]
+    through_proxy = {line.split(" ")[1].rpartition(":")[0] for line in proxy[1]}
+    assert through_proxy == {hosts[other].rpartition(":")[0] for other in hosts if other != excluded}
 
 
 def test_a_proxy_that_refuses_is_told_without_the_password(server: Server, proxy: tuple[int, list[str]]) -> None:

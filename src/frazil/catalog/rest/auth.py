@@ -54,7 +54,7 @@ class Authentication:
                 pair = f"{self.settings.user}:{self.settings.password}".encode()
                 return "Basic " + base64.b64encode(pair).decode()
         with self._lock:
-            if self._token is None or (self._can_renew() and time.time() >= self._renew_at):
+            if self._token is None or self._is_due():
                 self._renew()
             return f"Bearer {self._token}"
 
@@ -75,6 +75,12 @@ class Authentication:
         settings = self.settings
         secret = (settings.credential or "").rpartition(":")[2]
         return tuple(x for x in (settings.password, settings.token, settings.credential, secret, self._token) if x and len(x) > 2)
+
+    def _is_due(self) -> bool:
+        """Tell whether to renew the token now. Without a credential, one that has expired by this machine's clock is sent all the same: the
+        server tells by its own clock whether it takes it, and where it does not, `renewed` exchanges it."""
+        now = time.time()
+        return self._can_renew() and now >= self._renew_at and (bool(self.settings.credential) or now < self._expires_at)
 
     def _can_renew(self) -> bool:
         return self.settings.refresh and bool(self.settings.credential or (self._token and self.settings.exchange))

@@ -31,7 +31,7 @@ from frazil.catalog.names import full_name
 from frazil.catalog.planning import ScanPlanner
 from frazil.catalog.reporting import Reporting
 from frazil.catalog.reports import MetricsReporter, Report, request_of
-from frazil.catalog.rest.errors import raised
+from frazil.catalog.rest.errors import certain, raised
 from frazil.catalog.rest.http import Answer, Client
 from frazil.catalog.rest.namespaces import decoded, named
 from frazil.catalog.rest.planning import ServerPlanner
@@ -55,7 +55,7 @@ from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import METADATA_PREVIOUS_VERSIONS, STORED_IN_NEW_TABLES
 from frazil.spec.snapshot import Snapshots, SnapshotsLater
 from frazil.spec.updates import Requirement, SetLocation, Update
-from frazil.storage import Credentials, Storage, absolute, storage_for
+from frazil.storage import Credentials, Storage, absolute, catalog_properties, has_vended_credentials, storage_for
 
 _KEPT = 32
 _METRICS = "POST namespaces/{}/tables/{}/metrics"
@@ -145,13 +145,19 @@ class RestCatalog(RestViews):
         table = self._loaded(key, self._table_answer(answer, key))
         if mode == "refs":
             table = self._with_others_later(table)
-        if etag := answer.headers.get("ETag"):
+        # Credentials of which no end is told would be used for as long as the server knows the table unchanged.
+        if (etag := answer.headers.get("ETag")) and not self._holds_lasting_secrets(table.storage):
             with self._lock:
                 self._kept[key] = (etag, table)
                 self._kept.move_to_end(key)
                 if len(self._kept) > _KEPT:
                     self._kept.popitem(last=False)
         return table
+
+    def _holds_lasting_secrets(self, storage: Storage) -> bool:
+        """Tell whether a table came with credentials of which no end is told."""
+        given = {k: v for k, v in catalog_properties(storage) if v != self.routes.properties.get(k)}
+        return not has_vended_credentials(storage) and holds_secrets(Credentials(given))
 
     def _with_others_later(self, table: LoadedTable) -> LoadedTable:
         """Let a table that was loaded with the snapshots of its refs load the others when they are needed."""
@@ -377,11 +383,11 @@ class RestCatalog(RestViews):
         return newer
 
     def _refused(self, answer: Answer, identifier: Identifier, base: LoadedTable | None) -> Conflict | Unknown:
-        """Decide what an answer to a commit that reports an error means for it, as Java does."""
+        """Decide what an answer to a commit that reports an error means for it."""
         assert answer.error is not None
         name = f"{self.name}.{full_name(identifier)}"
         error = raised(answer.error, f"Commit to table {name}", table=name)
-        if answer.status >= 500 and answer.status != 501:
+        if not certain(answer.status):
             return Unknown(error)
         if answer.status in (404, 409):
             return Conflict(str(answer.error))

@@ -36,6 +36,7 @@ _BY_TYPE: dict[str, type[FrazilError]] = {
 _BY_STATUS: dict[int, type[FrazilError]] = {
     400: InvalidInput, 404: NotFound, 406: Unsupported, 409: AlreadyExists, 422: InvalidInput, 501: Unsupported,
 }  # fmt: skip
+_CERTAIN = frozenset((400, 401, 403, 404, 405, 406, 407, 409, 411, 413, 414, 415, 419, 422, 429, 431, 501))
 _HINTS = {
     401: "Check the catalog's token, credential or auth.type.",
     403: "The server knows who asks, but does not allow it.",
@@ -85,6 +86,12 @@ def scrubbed(text: str, secrets: Iterable[str]) -> str:
         text = text.replace(secret, "***")
     line = redact_text("".join(c if c.isprintable() else " " for c in text[: 4 * _SHOWN])).strip()
     return line if len(line) <= _SHOWN else line[:_SHOWN] + "…"
+
+
+def certain(status: int) -> bool:
+    """Tell whether a status that reports an error says for certain that a change was not applied. By others, such as 408, 499 and 5xx, a
+    server or a proxy before it may only have given up to wait for it."""
+    return status in _CERTAIN
 
 
 def raised(error: ServerError, subject: str, **facts: str) -> FrazilError:

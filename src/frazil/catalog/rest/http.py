@@ -2,14 +2,17 @@
 
 A request that only reads is sent again after a lost connection, 429, 502, 503 or 504. One that changes something is sent again only if it
 certainly was not handled: no connection could be made, or the server answered 429; or if the server knows `Idempotency-Key`, by which it
-handles a request once, however often it comes. No redirect is followed: a token could go astray.
+handles a request once, however often it comes. Once the outcome of one sending is not known, no later answer but success makes it certain.
+`rest.client.max-retries` bounds how often a request is sent again. No redirect is followed: a token could go astray.
 """
 
 from __future__ import annotations
 
 import base64
 import contextlib
+import itertools
 import os
+import random
 import ssl
 import threading
 import time
@@ -27,14 +30,15 @@ from frazil.catalog.rest.auth import Authentication
 from frazil.catalog.rest.errors import ServerError, raised, scrubbed, server_error
 from frazil.catalog.rest.settings import Proxy, Settings
 from frazil.catalog.rest.sigv4 import signed_headers
-from frazil.errors import CorruptData, NotInstalledError, StorageError
+from frazil.errors import CorruptData, FrazilError, NotInstalledError, StorageError
 
 MAX_BODY = 1 << 30
 _MAX_ERROR_BODY = 1 << 20
 _PIECE = 1 << 16  # so much is decompressed at once
 _LONGEST_WAIT_S = 10.0
 _LONGEST_ANSWER_S = 600.0
-_READING, _ATTEMPTS = ("GET", "HEAD"), 3
+_READING = ("GET", "HEAD")
+_MAY_BE_HANDLED = "The request may have been handled."
 # Statuses of a request that the server has not handled, and of one that may succeed when it is sent again.
 _NOT_HANDLED, _TRANSIENT = frozenset((429,)), frozenset((429, 502, 503, 504))
 
@@ -50,6 +54,27 @@ class Answer:
     request_line: str = ""
 
 
+@dataclass
+class _Call:
+    """Hold a request that may be sent several times, and what has become of it. `timeout`: the longest that one sending takes, in seconds.
+    `known_until`: the time (`time.monotonic`) until which the server knows the request's key; None: it has none. `retries`: how many are
+    left. `unclear`: it changes something, and was sent once at least without an answer that tells whether it was handled."""
+
+    method: str
+    url: str
+    data: bytes | None = field(repr=False)
+    reads: bool
+    timeout: float
+    retries: int
+    known_until: float | None = None
+    unclear: bool = False
+
+    def repeats(self, pause: float, *, handled: bool) -> bool:
+        """Tell whether to send the request again after a fault and a pause of some seconds. `handled`: the server may have handled it."""
+        known = self.known_until is not None and time.monotonic() + pause + self.timeout < self.known_until
+        return self.retries > 0 and (self.reads or known or not (handled or self.unclear))
+
+
 class Client:
     """Call one server. It may be used by several threads; a process that was forked opens connections of its own."""
 
@@ -59,7 +84,8 @@ class Client:
         self.key_lifetime_s: float | None = None
         """How long the server knows the key of a request that changes something; None: it takes no keys."""
         self._urllib3 = _urllib3()
-        self._pool: tuple[int, Any] | None = None
+        self._pools: dict[Proxy | None, Any] = {}  # by the proxy through which they go
+        self._pool_owner = os.getpid()
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -76,9 +102,9 @@ class Client:
 
     def close(self) -> None:
         with self._lock:
-            pool, self._pool = self._pool, None
-        if pool is not None and pool[0] == os.getpid():
-            pool[1].clear()
+            pools, self._pools = self._pools, {}
+        for pool in pools.values() if self._pool_owner == os.getpid() else ():
+            pool.clear()
 
     def request(
         self,
@@ -99,81 +125,96 @@ class Client:
         an answer that is too large.
         """
         url = (path if "://" in path else f"{self.settings.uri}/{path}") + (f"?{urlencode(query, quote_via=quote)}" if query else "")
-        data = None if body is None else msgspec.json.encode(body)
-        reads = repeatable or method in _READING
-        keyed = self.key_lifetime_s is not None and not reads
-        key = {"Idempotency-Key": str(_uuid7())} if keyed else {}
+        call = self._call(method, url, None if body is None else msgspec.json.encode(body), reads=repeatable or method in _READING)
+        if self.key_lifetime_s is not None and not call.reads:
+            call.known_until = time.monotonic() + self.key_lifetime_s
+            headers = {**(headers or {}), "Idempotency-Key": str(_uuid7())}
+        try:
+            answer = self._authorized(call, headers or {}, bearer)
+        except Unclear:
+            raise
+        except FrazilError as error:
+            if not call.unclear:
+                raise
+            raise Unclear(error.message, hint=_MAY_BE_HANDLED) from error
+        if call.unclear and answer.error is not None:  # the first request, which may still run, may be the cause
+            raise Unclear(f"The catalog's server {_host(url)} answers a repeated request: {answer.error}", hint=_MAY_BE_HANDLED)
+        return answer
+
+    def secrets(self) -> tuple[str, ...]:
+        """Return every secret of the catalog that an answer could repeat."""
+        signing = self.settings.signing
+        return (*self.auth.secrets(), *(signing.secrets() if signing else ()), *self.settings.header_secrets())
+
+    def _call(self, method: str, url: str, data: bytes | None, *, reads: bool) -> _Call:
+        return _Call(method, url, data, reads, self.settings.connect_timeout + self.settings.read_timeout, self.settings.retries)
+
+    def _authorized(self, call: _Call, headers: Mapping[str, str], bearer: str | None) -> Answer:
+        """Call the server with headers and authentication, once more by a newer token where the first one is refused."""
         for last in (False, True):
             authorization = f"Bearer {bearer}" if bearer else self.auth.header()
             sent = {
-                **_USER_AGENT, "Accept": "application/json", **dict(self.settings.headers), **(headers or {}),
-                **({"Content-Type": "application/json"} if data is not None else {}),
-                **({"Authorization": authorization} if authorization else {}), **key,
+                **_USER_AGENT, "Accept": "application/json", **dict(self.settings.headers), **headers,
+                **({"Content-Type": "application/json"} if call.data is not None else {}),
+                **({"Authorization": authorization} if authorization else {}),
             }  # fmt: skip
-            signing = self.settings.signing
-            secrets = (bearer or "", *self.auth.secrets(), *(signing.secrets() if signing else ()))
-            answer = self._send(method, url, data, sent, secrets=secrets, keyed=keyed, signed=True, reads=reads)
+            answer = self._send(call, sent, (bearer or "", *self.secrets()), signed=True)
             if last or answer.status not in (401, 419) or bearer or not self.auth.renewed(authorization):
                 return answer
         raise AssertionError("the second answer is returned")
 
     def _token_answer(self, url: str, form: dict[str, str], headers: dict[str, str]) -> bytes:
         sent = {**_USER_AGENT, "Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded", **headers}
-        answer = self._send("POST", url, urlencode(form).encode(), sent, secrets=(*self.auth.secrets(), *form.values()))
+        call = self._call("POST", url, urlencode(form).encode(), reads=False)
+        try:
+            answer = self._send(call, sent, (*self.secrets(), *form.values()))
+        except Unclear as error:  # only of the token: what it was wanted for has not been sent
+            raise StorageError(error.message, hint="Check oauth2-server-uri, the network and the server, then try again.") from None
         if answer.error is not None:
             raise raised(answer.error, f"No token could be had from {_host(url)}")
         return answer.body
 
-    def _send(
-        self, method: str, url: str, data: bytes | None, headers: Mapping[str, str], secrets: tuple[str, ...], *, keyed: bool = False,
-        signed: bool = False, reads: bool = False,
-    ) -> Answer:
-        """Call the server, again after faults that pass: a request that only reads always, any other within the lifetime of its key."""
-        unclear = False
-        until = time.monotonic() + (self.key_lifetime_s or 0.0) if keyed else float("inf")
-        for attempt in range(_ATTEMPTS if reads or keyed else 1):
-            again = attempt < _ATTEMPTS - 1 and time.monotonic() + self.settings.read_timeout < until and (reads or keyed)
+    def _send(self, call: _Call, headers: Mapping[str, str], secrets: tuple[str, ...], *, signed: bool = False) -> Answer:
+        """Call the server and return the answer; again after faults that pass, as long as `call` has retries."""
+        for attempt in itertools.count():
+            pause = min(_LONGEST_WAIT_S, 0.1 * 2**attempt * random.uniform(0.5, 1.0))
             try:
-                with self._connected(method, url, data, self._signed(method, url, data, headers) if signed else headers, reads) as response:
-                    answer = _answer(response, secrets, url, method, reads=reads)
-                if keyed and again and answer.status in _TRANSIENT - _NOT_HANDLED:
-                    unclear = True
-                elif unclear and answer.status in (404, 409):  # our own first request, which may still run, may be the cause
-                    text = f"The catalog's server {_host(url)} answers a repeated request: {answer.error}"
-                    raise Unclear(text, hint="The request may have been handled.")
-                else:
-                    return answer
-            except (StorageError, CorruptData):
-                raise
+                with self._connected(call, self._signed(call, headers) if signed else headers) as response:
+                    answer = _answer(response, secrets, call.url, call.method, reads=call.reads)
             except self._urllib3.exceptions.HTTPError as error:
-                never = self._never_sent(error)
-                if never or not again:
-                    failure = f"{method} {_host(url)}{urlsplit(url).path}: {_reason(error)}"
-                    text = f"No answer from the catalog's server {_host(url)} to {scrubbed(failure, secrets)}"
-                    if reads or (never and not unclear):
-                        raise StorageError(text, hint="Check uri, the network and the server, then try again.") from None
-                    raise Unclear(text, hint="The request may have been handled.") from None
-                unclear = True
-            time.sleep(0.1 * 4**attempt)
+                handled = not self._never_sent(error)
+                call.unclear |= handled and not call.reads
+                if not call.repeats(pause, handled=handled):
+                    raise _lost(call, error, secrets) from None
+            else:
+                handled, pause = answer.status not in _NOT_HANDLED, max(pause, self._asked_pause(answer))
+                if answer.status not in _TRANSIENT or not call.repeats(pause, handled=handled):
+                    return answer
+                call.unclear |= handled and not call.reads
+            call.retries -= 1
+            time.sleep(pause)
         raise AssertionError("the last attempt returns or raises")
 
-    def _signed(self, method: str, url: str, data: bytes | None, headers: Mapping[str, str]) -> Mapping[str, str]:
+    def _asked_pause(self, answer: Answer) -> float:
+        """Return how many seconds the server asks to wait, at most `_LONGEST_WAIT_S`."""
+        try:
+            wanted = self._urllib3.Retry().parse_retry_after(answer.headers.get("Retry-After", "0"))
+        except (self._urllib3.exceptions.InvalidHeader, OverflowError, ValueError):
+            return 0.0
+        return min(float(wanted), _LONGEST_WAIT_S)
+
+    def _signed(self, call: _Call, headers: Mapping[str, str]) -> Mapping[str, str]:
         """Add a signature where that is configured; each time that a request is sent, since a signature counts for minutes."""
         signing = self.settings.signing
-        return headers if signing is None else signed_headers(signing, method, url, headers, data)
+        return headers if signing is None else signed_headers(signing, call.method, call.url, headers, call.data)
 
     @contextlib.contextmanager
-    def _connected(self, method: str, url: str, data: bytes | None, headers: Mapping[str, str], reads: bool) -> Iterator[Any]:
-        settings, urllib3, retries = self.settings, self._urllib3, self.settings.retries
-        retry = _retry_class()(
-            total=retries, connect=retries, status=retries, read=retries if reads else False, other=retries if reads else False,
-            redirect=False, raise_on_redirect=False, raise_on_status=False, status_forcelist=_TRANSIENT if reads else _NOT_HANDLED,
-            allowed_methods=None, backoff_factor=0.1, backoff_jitter=0.1, backoff_max=_LONGEST_WAIT_S,
+    def _connected(self, call: _Call, headers: Mapping[str, str]) -> Iterator[Any]:
+        timeout = self._urllib3.Timeout(connect=self.settings.connect_timeout, read=self.settings.read_timeout)
+        response = self._manager(call.url).request(
+            call.method, call.url, body=call.data, headers=dict(headers), retries=False, timeout=timeout, redirect=False,
+            preload_content=False,
         )  # fmt: skip
-        timeout = urllib3.Timeout(connect=settings.connect_timeout, read=settings.read_timeout)
-        response = self._manager(url).request(
-            method, url, body=data, headers=dict(headers), retries=retry, timeout=timeout, redirect=False, preload_content=False
-        )
         try:
             yield response
         except BaseException:
@@ -183,16 +224,20 @@ class Client:
             response.release_conn()
 
     def _manager(self, url: str) -> Any:
+        """Return the connections for a host: those through the proxy that counts for it, or those without one."""
+        parts = urlsplit(url)
+        proxy = self.settings.proxy or _proxy_of_environment(parts.scheme, parts.hostname or "", parts.netloc.rpartition("@")[2])
         with self._lock:
-            if self._pool is None or self._pool[0] != os.getpid():
-                self._pool = (os.getpid(), self._new_manager(url))
-            return self._pool[1]
+            if self._pool_owner != os.getpid():
+                self._pools, self._pool_owner = {}, os.getpid()
+            if proxy not in self._pools:
+                self._pools[proxy] = self._new_manager(proxy)
+            return self._pools[proxy]
 
-    def _new_manager(self, url: str) -> Any:
-        settings, parts = self.settings, urlsplit(url)
+    def _new_manager(self, proxy: Proxy | None) -> Any:
+        settings = self.settings
         tls = {"ca_certs": settings.ca_bundle, "cert_file": settings.client_cert, "key_file": settings.client_key}
         options: dict[str, Any] = {"maxsize": 16, "num_pools": 4, **{k: v for k, v in tls.items() if v}}
-        proxy = settings.proxy or _proxy_of_environment(parts.scheme, parts.hostname or "")
         if proxy is None:
             return self._urllib3.PoolManager(**options)
         if proxy.user is not None:
@@ -212,14 +257,23 @@ class Client:
         return isinstance(cause, exceptions.NewConnectionError | exceptions.ConnectTimeoutError | exceptions.LocationValueError)
 
 
-def _proxy_of_environment(scheme: str, host: str) -> Proxy | None:
+def _proxy_of_environment(scheme: str, host: str, host_and_port: str) -> Proxy | None:
     """Return the proxy that HTTP_PROXY, HTTPS_PROXY and NO_PROXY name for a host, with the user and password in its address."""
     address = urllib.request.getproxies().get(scheme)
-    if not address or urllib.request.proxy_bypass(host):
+    if not address or urllib.request.proxy_bypass(host) or urllib.request.proxy_bypass(host_and_port):
         return None
     parts = urlsplit(address if "://" in address else f"http://{address}")
     user = None if parts.username is None else unquote(parts.username)
     return Proxy(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", user, unquote(parts.password or ""))
+
+
+def _lost(call: _Call, error: Exception, secrets: tuple[str, ...]) -> StorageError:
+    """Return the error of a request that was not answered."""
+    failure = f"{call.method} {_host(call.url)}{urlsplit(call.url).path}: {_reason(error)}"
+    text = f"No answer from the catalog's server {_host(call.url)} to {scrubbed(failure, secrets)}"
+    if call.unclear:
+        return Unclear(text, hint=_MAY_BE_HANDLED)
+    return StorageError(text, hint="Check uri, the network and the server, then try again.")
 
 
 def _answer(response: Any, secrets: tuple[str, ...], url: str, method: str, *, reads: bool) -> Answer:
@@ -227,7 +281,8 @@ def _answer(response: Any, secrets: tuple[str, ...], url: str, method: str, *, r
     if 300 <= status < 400 and status != 304:
         target = scrubbed(_host(str(response.headers.get("Location", ""))), secrets) or "another place"
         text = f"The catalog's server {_host(url)} redirects {request_line} to {target} (HTTP {status})."
-        kind = Unclear if status == 303 and not reads else StorageError  # 303 says that the request was handled
+        # 307 and 308 ask for the same request elsewhere; the others, for another one that may show what came of this.
+        kind = StorageError if reads or status in (307, 308) else Unclear
         raise kind(text, hint="Redirects are not followed, as credentials could go astray: set uri to the address that is meant.")
     failed = status >= 400
     try:
@@ -235,7 +290,7 @@ def _answer(response: Any, secrets: tuple[str, ...], url: str, method: str, *, r
     except (StorageError, CorruptData) as fault:
         if reads:
             raise
-        raise Unclear(fault.message, hint="The request may have been handled.") from None
+        raise Unclear(fault.message, hint=_MAY_BE_HANDLED) from None
     error = server_error(status, str(response.headers.get("Content-Type", "")), body, secrets) if failed else None
     return Answer(status, response.headers, b"" if failed else body, error, request_line)
 
@@ -280,23 +335,6 @@ def _urllib3() -> Any:
     except ImportError as error:
         raise NotInstalledError("REST catalogs need urllib3.", hint='pip install "frazil[rest]"') from error
     return urllib3
-
-
-def _retry_class() -> Any:
-    """Return urllib3's Retry with bounds on what a server may ask for: how long to wait, and to repeat what may have been handled."""
-    import urllib3
-
-    class Bounded(urllib3.Retry):  # type: ignore[misc]  # typed only where urllib3 is installed
-        RETRY_AFTER_STATUS_CODES = frozenset((429,))
-
-        def get_retry_after(self, response: Any) -> float | None:
-            try:
-                wanted = super().get_retry_after(response)
-            except (urllib3.exceptions.InvalidHeader, OverflowError, ValueError):
-                return None
-            return None if wanted is None else min(wanted, _LONGEST_WAIT_S)
-
-    return Bounded
 
 
 def _user_agent() -> dict[str, str]:

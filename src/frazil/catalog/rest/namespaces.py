@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -15,6 +16,7 @@ from frazil.catalog.rest.http import Answer, Client
 from frazil.catalog.rest.routes import Routes
 from frazil.errors import CorruptData, FrazilError, InvalidInput, NamespaceNotEmptyError, NoSuchNamespaceError
 
+log = logging.getLogger(__name__)
 _MAX_PAGES = 100_000
 T = TypeVar("T")
 
@@ -95,14 +97,14 @@ class RestNamespaces:
         query = {"parent": self.routes.parent(check_namespace(parent))} if parent else {}
         pages = self._pages(self.routes.path("namespaces"), _Namespaces, query, tuple(parent))
         depth = len(parent) + 1  # some servers list deeper ones, too
-        found = sorted({tuple(n) for page in pages for n in page.namespaces if len(n) == depth and tuple(n[:-1]) == tuple(parent)})
+        found = sorted({tuple(n) for page in pages for n in page.namespaces if len(n) == depth and _is_same(n[:-1], parent)})
         if parent and not found:
             self._check_namespace(parent)  # some servers list nothing in one that is not there
         return found
 
     def list_tables(self, namespace: Identifier) -> Identifiers:
         pages = self._pages(self._namespace_path(namespace, "tables"), TableNames, {}, tuple(namespace))
-        found = sorted({(*t.namespace, t.name) for page in pages for t in page.identifiers if tuple(t.namespace) == tuple(namespace)})
+        found = names_within(pages, namespace)
         if not found:
             self._check_namespace(namespace)
         return found
@@ -156,6 +158,22 @@ class RestNamespaces:
         summary = decoded(self._namespace_answer(answer, namespace), _Summary, "summary")
         removed, missing = removals & set(summary.removed), removals & set(summary.missing or ())  # some servers name others, too
         return PropertiesUpdateSummary(tuple(sorted(removed)), tuple(sorted(set(updates) & set(summary.updated))), tuple(sorted(missing)))
+
+
+def names_within(pages: Iterable[TableNames], namespace: Identifier) -> Identifiers:
+    """Return the names on pages that are a namespace's own, as the server spells them: some ignore case. Others are left out; but for
+    those of namespaces within it, which some servers list too, that is logged."""
+    found: set[Identifier] = set()
+    for place, name in ((tuple(t.namespace), t.name) for page in pages for t in page.identifiers):
+        if _is_same(place, namespace):
+            found.add((*place, name))
+        elif not _is_same(place[: len(namespace)], namespace):
+            log.warning("The server lists %s in namespace %s, which is left out.", full_name((*place, name)), full_name(namespace))
+    return sorted(found)
+
+
+def _is_same(namespace: Sequence[str], other: Sequence[str]) -> bool:
+    return [level.casefold() for level in namespace] == [level.casefold() for level in other]
 
 
 def named(identifier: Identifier) -> dict[str, Any]:

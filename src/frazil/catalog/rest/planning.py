@@ -268,7 +268,7 @@ class _Asked:
             text = f"{where} has cancelled the plan of the scan{_named(self.plan_id)}."
             return ScanPlanningError(text, hint="Read again.", **self._facts)
         if planned.status == "failed":
-            told, secrets = planned.error or _Told(), self.catalog.client.auth.secrets()
+            told, secrets = planned.error or _Told(), self.catalog.client.secrets()
             error = ServerError(told.code, scrubbed(told.type or "", secrets), scrubbed(told.message or "", secrets))
             return ScanPlanningError(f"{where} failed to plan the scan{_named(self.plan_id)}: {error}.", **self._facts)
         return CorruptData(f"{where} tells the unknown status {planned.status[:40]!r} of a plan{_named(self.plan_id)}.", **self._facts)

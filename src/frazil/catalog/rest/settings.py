@@ -21,6 +21,8 @@ REST_PROPERTIES = (
     "rest.client.proxy.username", "rest.client.proxy.password", "ssl.cabundle", "ssl.client.cert", "ssl.client.key",
 )  # fmt: skip
 REST_PREFIXES = ("header.",)
+_DELEGATION = "X-Iceberg-Access-Delegation"
+_SHORTEST_SECRET = 6  # shorter values would be masked in words that say something else
 _AUTH_TYPES = {"none": "none", "noop": "none", "basic": "basic", "oauth2": "oauth2"}
 
 
@@ -73,6 +75,11 @@ class Settings:
     """Who plans scans of tables of which the server tells nothing else: "client" or "server"."""
     poll_timeout: float = 300.0
     """How long to wait for a plan that the server has not finished."""
+
+    def header_secrets(self) -> tuple[str, ...]:
+        """Return the values of headers, and the longer words in them, since any of them may be a secret."""
+        values = [value for name, value in self.headers if name.lower() != _DELEGATION.lower()]
+        return tuple(text for value in values for text in {value, *value.split()} if len(text) >= _SHORTEST_SECRET)
 
 
 def settings(properties: Mapping[str, str]) -> Settings:
@@ -130,7 +137,7 @@ def _is_own(key: str) -> bool:
 
 def _headers(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """Return the headers of every request. `header.<Name>`: those that are configured; an empty value leaves a header out."""
-    found = {"x-iceberg-access-delegation": ("X-Iceberg-Access-Delegation", "vended-credentials,remote-signing")}
+    found = {_DELEGATION.lower(): (_DELEGATION, "vended-credentials,remote-signing")}
     for key, value in properties.items():
         if not key.startswith("header."):
             continue

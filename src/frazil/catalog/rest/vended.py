@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -16,6 +17,7 @@ from frazil.storage.vended import EARLY_MS
 
 STORES = ("s3.", "gcs.", "adls.", "client.")
 _EXPIRY = ("s3.session-token-expires-at-ms", "adls.sas-token-expires-at-ms", "gcs.oauth2.token-expires-at")
+_OF_ACCOUNTS = ("adls.sas-token.", "adls.sas-token-expires-at-ms.")
 _SECRETS = ("s3.access-key-id", "s3.secret-access-key", "s3.session-token", "adls.sas-token", "gcs.oauth2.token")
 SIGNING = ("s3.remote-signing-enabled", "s3.signer.uri", "s3.signer.endpoint", "signer.uri", "signer.endpoint")
 Ask = Callable[[str, tuple[tuple[str, str], ...], Identifier, str, str | None], Credentials]
@@ -35,13 +37,28 @@ def vended(location: str, config: Mapping[str, str], credentials: Sequence[Stora
     """
     matching = [c for c in credentials if location.startswith(c.prefix) or is_inside(location, c.prefix)]
     best = max(matching, key=lambda c: len(c.prefix), default=None)
-    given = {**config, **(best.config if best else {})}
-    found, expiry = {}, [int(v) for k, v in given.items() if k.startswith(_EXPIRY) and v.isdecimal() and len(v) < 18]
-    for key, value in given.items():
-        plain = "adls.sas-token" if key.startswith("adls.sas-token.") else key
-        if plain.startswith(STORES) and is_known(plain):
-            found[plain] = value
+    given = _of_account(location, {**config, **(best.config if best else {})})
+    expiry = [int(v) for k, v in given.items() if k in _EXPIRY and v.isdecimal() and len(v) < 18]
+    found = {k: v for k, v in given.items() if k.startswith(STORES) and is_known(k)}
     return Credentials(found, min(expiry, default=None))
+
+
+def _of_account(location: str, given: Mapping[str, str]) -> dict[str, str]:
+    """Rename the properties of the location's Azure account, `adls.sas-token.<account>`, to those of the store, and leave out those of
+    other accounts. Accounts are named by their host or its first part; where the location names none, the only one given counts."""
+    host = urlsplit(location).netloc.partition("@")[2].lower() or given.get("adls.account-name", "").lower()
+    named = {k: v for k, v in given.items() if k.startswith(_OF_ACCOUNTS)}
+    chosen = {k: v for k, v in given.items() if k not in named}
+    for stem in _OF_ACCOUNTS:
+        by_account = {k.removeprefix(stem).lower(): v for k, v in named.items() if k.startswith(stem)}
+        if not host and len(by_account) == 1:
+            (value,) = by_account.values()
+        else:
+            short = (v for account, v in by_account.items() if account.partition(".")[0] == host.partition(".")[0])
+            value = by_account.get(host) or next(short, "")
+        if value:
+            chosen[stem.removesuffix(".")] = value
+    return chosen
 
 
 def is_known(key: str) -> bool:

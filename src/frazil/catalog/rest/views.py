@@ -10,9 +10,9 @@ import msgspec
 from frazil.catalog import metadata_files
 from frazil.catalog.base import Conflict, Identifier, Identifiers, Unclear, Unknown, check_identifier
 from frazil.catalog.names import full_name
-from frazil.catalog.rest.errors import ServerError, raised
+from frazil.catalog.rest.errors import certain, raised
 from frazil.catalog.rest.http import Answer
-from frazil.catalog.rest.namespaces import RestNamespaces, TableNames, decoded, named
+from frazil.catalog.rest.namespaces import RestNamespaces, TableNames, decoded, named, names_within
 from frazil.catalog.views import LoadedView, ViewOutcome
 from frazil.codec import json_nouns
 from frazil.codec.view_json import decode_view, version_to_json
@@ -108,7 +108,7 @@ class RestViews(RestNamespaces):
 
     def _outcome(self, identifier: Identifier, answer: Answer) -> ViewOutcome:
         """Decide what an answer to a commit means, as for tables: an error of the server leaves it open whether the view was changed."""
-        if answer.error is not None and _is_unclear(answer.error):
+        if answer.error is not None and not certain(answer.status):
             return Unknown(raised(answer.error, f"Commit to view {self.name}.{full_name(identifier)}"))
         self._view_answer(answer, identifier)
         try:
@@ -142,7 +142,7 @@ class RestViews(RestNamespaces):
     def list_views(self, namespace: Identifier) -> Identifiers:
         self.routes.check("GET namespaces/{}/views", "list views")
         pages = self._pages(self._namespace_path(namespace, "views"), TableNames, {}, tuple(namespace))
-        return sorted({(*t.namespace, t.name) for page in pages for t in page.identifiers if tuple(t.namespace) == tuple(namespace)})
+        return names_within(pages, namespace)
 
 
 def view_updates(base: ViewMetadata, metadata: ViewMetadata) -> list[dict[str, Any]]:
@@ -169,7 +169,3 @@ def view_updates(base: ViewMetadata, metadata: ViewMetadata) -> list[dict[str, A
         current = LAST_ADDED if versions else metadata.current_version_id
         updates.append({"action": "set-current-view-version", "view-version-id": current})
     return updates
-
-
-def _is_unclear(error: ServerError) -> bool:
-    return error.status >= 500 and error.status != 501
