@@ -24,7 +24,7 @@ class WrittenMetadata:
         os.register_at_fork(after_in_child=self.clear)
 
     def clear(self) -> None:
-        """Forget all metadata. The lock is a new one, since a forked process may have inherited one that is held for ever."""
+        """Clear all metadata. The lock is a new one, since a forked process may have inherited one that is held for ever."""
         self._by_table, self._lock = OrderedDict(), threading.Lock()
 
     def keep(self, metadata: TableMetadata, data: bytes) -> None:
