@@ -108,7 +108,7 @@ class ColumnScale:
 
     @classmethod
     def of(cls, words: Sequence[Words]) -> ColumnScale:
-        """Measure the rows of a sample."""
+        """Compute the scale from the rows of a sample."""
         if not len(words[0]):
             return cls((), 0, (0.0,), (0.0,))
         common = next((n for n, w in enumerate(words) if w.min() != w.max()), len(words) - 1)

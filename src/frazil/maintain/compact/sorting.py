@@ -66,7 +66,7 @@ class Sorting:
         return [ordered_words(column_of(batch, known, i), known.by_id[i].field_type, self.text_bytes) for i in self.columns]
 
     def with_sample(self, batches: Iterable[pa.RecordBatch], rows: int, schema: Schema | None = None) -> Sorting:
-        """Measure how the values of a curve's columns are spread, from every so manieth row of a group that has about `rows` rows."""
+        """Compute how the values of a curve's columns are spread, from every so manieth row of a group that has about `rows` rows."""
         step, skipped = max(1, rows // _SAMPLE), 0
         samples: list[list[list[npt.NDArray[np.uint64]]]] = []
         for batch in batches:
