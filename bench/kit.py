@@ -17,6 +17,7 @@ mor_read_pos mor_read_dv mor_read_eq_100k mor_read_eq_5m
 delete_mor delete_cow update_mor merge_mor merge_cow
 upsert_keys plan_deletes
 compact_binpack compact_sort compact_zorder compact_deletes
+cluster_boxes_zorder cluster_boxes_price cluster_boxes_hilbert
 convert_equality_deletes
 rewrite_manifests expire_1000 orphan_20k
 stream_sink stream_source stream_source_limited cold_start

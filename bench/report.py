@@ -11,7 +11,10 @@ from pathlib import Path
 
 from kit import SAME_AS, WORKLOADS
 
-NO_NATIVE = {"rewrite_manifests", "expire_1000", "metadata_5000", "plan_deletes", "plan_all_java", "plan_filter_java"}  # the reference is Java
+NO_NATIVE = {
+    "rewrite_manifests", "expire_1000", "metadata_5000", "plan_deletes", "plan_all_java", "plan_filter_java",
+    "cluster_boxes_zorder", "cluster_boxes_price", "cluster_boxes_hilbert",
+}  # fmt: skip; the reference is Java
 ARROW = "arrow_"  # workloads without Spark: the reference is pyarrow
 NO_PEAK = {"cold_start"}  # a process of its own, beside the one that waits
 LAPS = {

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
+from boxes import read_by_boxes
 from pyspark.sql import functions as F
 
 import frazil
@@ -469,6 +470,26 @@ def compact_sort(sessions, b):
 
 def compact_zorder(sessions, b):
     return compact(sessions, b, "small", sort_order="zorder(product_id, order_id)", options={**TO_32MB, "rewrite-all": True})[1]
+
+
+def cluster_boxes(sessions, b, curve, *columns):
+    """Files of 1 MB, so that the table has over a hundred of them; how much of them box queries read."""
+    options = {"target-file-size-bytes": 1 << 20, "rewrite-all": True}
+    table, facts = compact(sessions, b, "small", sort_order=f"{curve}({', '.join(columns)})", options=options)
+    paths = [p.removeprefix("file:") for p in table.refresh().inspect.files().column("file_path").to_pylist()]
+    return {**facts, **read_by_boxes(paths, columns)}
+
+
+def cluster_boxes_zorder(sessions, b):
+    return cluster_boxes(sessions, b, "zorder", "product_id", "order_id")
+
+
+def cluster_boxes_price(sessions, b):
+    return cluster_boxes(sessions, b, "zorder", "order_id", "price")
+
+
+def cluster_boxes_hilbert(sessions, b):
+    return cluster_boxes(sessions, b, "hilbert", "product_id", "order_id")
 
 
 def compact_deletes(sessions, b):

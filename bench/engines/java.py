@@ -3,6 +3,7 @@ import datetime
 import shutil
 
 import kit
+from boxes import read_by_boxes
 from pyspark.sql import functions as F
 
 from engines import session as s
@@ -308,6 +309,27 @@ def compact_sort(spark, b):
 
 def compact_zorder(spark, b):
     return compact(spark, b, "strategy => 'sort', sort_order => 'zorder(product_id, order_id)',", "'rewrite-all', 'true'")
+
+
+def cluster_boxes(spark, b, curve, *columns):
+    """Files of 1 MB, so that the table has over a hundred of them; how much of them box queries read."""
+    options = "map('target-file-size-bytes', '1048576', 'rewrite-all', 'true')"
+    order = f"strategy => 'sort', sort_order => '{curve}({', '.join(columns)})'"
+    maintain(spark, b, "small", f"rewrite_data_files(table => 'fix.small', {order}, options => {options})")
+    paths = [r[0].removeprefix("file:") for r in sql(spark, "select file_path from j.fix.small.files")]
+    return {**last_summary(spark, "j.fix.small"), **contents(spark, "j.fix.small"), **read_by_boxes(paths, columns)}
+
+
+def cluster_boxes_zorder(spark, b):
+    return cluster_boxes(spark, b, "zorder", "product_id", "order_id")
+
+
+def cluster_boxes_price(spark, b):
+    return cluster_boxes(spark, b, "zorder", "order_id", "price")
+
+
+def cluster_boxes_hilbert(spark, b):
+    return cluster_boxes(spark, b, "hilbert", "product_id", "order_id")
 
 
 def compact_deletes(spark, b):

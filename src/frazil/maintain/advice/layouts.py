@@ -2,9 +2,9 @@
 
 How: each file of the current snapshot is taken as a box, from the least to the greatest value of each column that filters compare, within
 which its rows lie evenly. Within each partition, sample rows are drawn from these boxes: as many of each file as it has rows, and in all
-some dozens for each file that a rewrite would leave (files of the size that compaction writes, or of the largest there is, and one of the
-rest). They are ordered as the rewrite would order them, and cut into these files, whose ranges are compared with the filter. The result is
-the ratio of the bytes that a scan would read of the new files to those that it would read of the present ones.
+some dozens for each file that a rewrite would leave (as many as compaction writes of the target size). They are ordered as the rewrite
+would order them, and cut into these files, whose ranges are compared with the filter. The result is the ratio of the bytes that a scan
+would read of the new files to those that it would read of the present ones.
 
 The estimate does not know of values that crowd within a file, nor of columns that depend on each other within one. Where files share their
 bounds, the column is taken to have few values, which skip less. Row groups and pages skipped within files are not counted.
@@ -23,7 +23,9 @@ import pyarrow as pa
 
 from frazil.maintain.advice.positions import Axis, Interval, Positions, axis_of, overlapping
 from frazil.maintain.advice.table_state import AilingTable
-from frazil.maintain.compact.curves import ordered_words, zorder
+from frazil.maintain.compact.curves import ColumnScale, bits_of_column, ordered_words, zorder
+from frazil.maintain.compact.file_cuts import ends_along_curve, even_ends
+from frazil.maintain.compact.options import CompactionOptions
 from frazil.scan.scan_log.records import LoggedPart
 from frazil.spec.properties import TARGET_FILE_SIZE
 from frazil.spec.types import BinaryType, BooleanType, DecimalType, DoubleType, FloatType, StringType
@@ -31,9 +33,6 @@ from frazil.spec.types import BinaryType, BooleanType, DecimalType, DoubleType, 
 MOST_FILES = 4_096
 """Files that a layout is estimated with; a table of more is taken as one of so many, which understates what is skipped."""
 ROWS_OF_A_FILE = 64
-WRITTEN = 1.4
-"""Size of the files that a compaction writes, by the target size: half the way to `max-file-size-bytes`, as in Java."""
-_KEY_BYTES = 2**31 - 1
 Ranges = dict[int, tuple[Positions, Positions]]
 Filter = tuple[LoggedPart, ...]
 
@@ -75,6 +74,15 @@ def _in_bins(axis: Axis, intervals: Sequence[Interval]) -> list[Interval]:
 
 
 @dataclass(frozen=True, eq=False)
+class _FilesOfPartition:
+    """Hold the files of a partition by their numbers, their bytes together, and the options of a rewrite."""
+
+    members: npt.NDArray[np.intp]
+    bytes: float
+    options: CompactionOptions
+
+
+@dataclass(frozen=True, eq=False)
 class LayoutEstimator:
     """Estimate layouts of one state of a table, for filters that compare the columns of `axes`."""
 
@@ -100,44 +108,41 @@ class LayoutEstimator:
         return Boxes({i: (a.low, a.high) for i, a in self.axes.items()}, sizes)
 
     @cached_property
-    def _groups(self) -> list[tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]]:
-        """Return the files of each partition, and the sizes of those that a rewrite would leave of them. A sorted group is written file by
-        file, each of the size that compaction writes, or of the largest present file if that is larger, so that the benefit is not
-        overestimated; the last one holds the rest. Where a partition fills few files, this rest counts."""
+    def _partitions(self) -> list[_FilesOfPartition]:
+        """Return the files of each partition, and the options of a rewrite, which decide how many it would leave of them."""
         groups, target = self.state.numbers("group"), TARGET_FILE_SIZE.of(self.state.metadata.properties)
         order = np.argsort(groups, kind="stable")
         members = np.split(order, np.flatnonzero(np.diff(groups[order])) + 1) if len(order) else []
-        sizes = [self.current.sizes[m] for m in members]
-        totals = [float(s.sum()) for s in sizes]
-        each = [max(WRITTEN * target, float(s.max())) for s in sizes]
-        over = max(1.0, sum(t / e for t, e in zip(totals, each, strict=True)) / MOST_FILES)
-        return [(m, _cut(t, e * over)) for m, t, e in zip(members, totals, each, strict=True)]
+        sizes = [float(self.current.sizes[m].sum()) for m in members]
+        options = CompactionOptions.of_target(int(target * max(1.0, sum(sizes) / target / MOST_FILES)))
+        return [_FilesOfPartition(m, size, options) for m, size in zip(members, sizes, strict=True)]
 
     def after(self, layout: RowLayout) -> Boxes:
         """Return the files that a rewrite in this order would leave."""
         random = np.random.default_rng(0)
-        group_boxes = [self._rewritten(members, sizes, layout, random) for members, sizes in self._groups]
-        ranges = {i: tuple(np.concatenate([f.ranges[i][side] for f in group_boxes]) for side in (0, 1)) for i in self.axes}
-        return Boxes({i: (r[0], r[1]) for i, r in ranges.items()}, np.concatenate([f.sizes for f in group_boxes]), binned=True)
+        boxes_by_partition = [self._rewritten(group, layout, random) for group in self._partitions]
+        ranges = {i: tuple(np.concatenate([f.ranges[i][side] for f in boxes_by_partition]) for side in (0, 1)) for i in self.axes}
+        return Boxes({i: (r[0], r[1]) for i, r in ranges.items()}, np.concatenate([f.sizes for f in boxes_by_partition]), binned=True)
 
-    def _rewritten(
-        self, members: npt.NDArray[np.intp], sizes: npt.NDArray[np.float64], layout: RowLayout, random: np.random.Generator
-    ) -> Boxes:
-        if len(sizes) == 1:
-            return Boxes({field_id: self._whole(a, members) for field_id, a in self.axes.items()}, sizes, binned=True)
-        drawn = np.maximum(2, np.rint(ROWS_OF_A_FILE * sizes / sizes[0]).astype(np.intp))
-        rows = self._sample(members, int(drawn.sum()), random)
-        order, begins = self._order(rows, layout), np.cumsum(drawn) - drawn
+    def _rewritten(self, group: _FilesOfPartition, layout: RowLayout, random: np.random.Generator) -> Boxes:
+        count = group.options.files_for(int(group.bytes))
+        if count == 1:
+            whole = {field_id: self._whole(a, group.members) for field_id, a in self.axes.items()}
+            return Boxes(whole, np.array([group.bytes]), binned=True)
+        rows = self._sample(group.members, ROWS_OF_A_FILE * count, random)
+        order, ends = self._ordered(rows, layout, count, group.options.slack)
+        begins = np.array([0, *ends[:-1]])
+        drawn = np.diff([0, *ends])
         ranges: Ranges = {}
         for field_id, values in rows.items():
             axis = self.axes[field_id]
             shown = axis.bins(values) if axis.values is not None else values
             low, high = np.minimum.reduceat(shown[order], begins), np.maximum.reduceat(shown[order], begins)
             if axis.values is None:  # the ends of the rows that were not drawn lie a little further out
-                further = (high - low) / (drawn - 1)
+                further = (high - low) / np.maximum(drawn - 1, 1)
                 low, high = np.maximum(low - further, shown.min()), np.minimum(high + further, shown.max())
             ranges[field_id] = (low, high)
-        return Boxes(ranges, sizes, binned=True)
+        return Boxes(ranges, group.bytes * drawn / drawn.sum(), binned=True)
 
     def _whole(self, axis: Axis, members: npt.NDArray[np.intp]) -> tuple[Positions, Positions]:
         ends = np.clip(np.array([axis.low[members].min(), axis.high[members].max()]), axis.start, axis.end)
@@ -156,11 +161,20 @@ class LayoutEstimator:
             positions_by_field[field_id] = low + np.floor(share * (high - low + 1)) if axis.is_whole else low + share * (high - low)
         return positions_by_field
 
-    def _order(self, rows: Mapping[int, Positions], layout: RowLayout) -> npt.NDArray[np.intp]:
+    def _ordered(
+        self, rows: Mapping[int, Positions], layout: RowLayout, count: int, slack: float
+    ) -> tuple[npt.NDArray[np.intp], list[int]]:  # fmt: skip
+        """Order sample rows as the rewrite would, and cut them where it would. Returns the order, and the rows up to the end of each
+        file."""
+        number = len(next(iter(rows.values())))
         if not layout.is_zorder:
-            return np.argsort(rows[layout.columns[0]], kind="stable")
-        words = zorder([self._words(i, rows[i]) for i in layout.columns], _KEY_BYTES, len(next(iter(rows.values()))))
-        return np.lexsort([np.ascontiguousarray(w) for w in reversed(words)])
+            return np.argsort(rows[layout.columns[0]], kind="stable"), even_ends(number, count)
+        bits = bits_of_column(len(layout.columns))
+        words = [self._words(i, rows[i]) for i in layout.columns]
+        places = zorder([ColumnScale.of(w).ranks(w, bits) for w in words], bits)
+        order = np.argsort(places, kind="stable")
+        ordered = places[order]
+        return order, ends_along_curve([ordered], bits * len(words), slack * number / count)
 
     def _words(self, field_id: int, values: Positions) -> Any:
         """Return the bytes that a z-order mixes, as for the values themselves."""
@@ -175,12 +189,3 @@ class LayoutEstimator:
             case _:
                 column = pa.array(values.astype(np.int64))
         return ordered_words(column, axis.type, 8)
-
-
-def _cut(total: float, each: float) -> npt.NDArray[np.float64]:
-    """Cut a number of bytes into files of a size and one of the rest; a rest too small for a row of the sample goes to the others."""
-    whole, rest = divmod(total, each)
-    if whole == 0 or rest < each / ROWS_OF_A_FILE:
-        count = max(1, int(whole))
-        return np.full(count, total / count)
-    return np.array([*[each] * int(whole), rest])

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from frazil.arrow.deletes.write_deletes import FileDeletes
 from frazil.arrow.write.grouping import by_partition
 from frazil.codec.sorted_numbers import distinct
-from frazil.maintain.compact.rewrite import CompactContext, live_rows, narrowed, ranged
+from frazil.maintain.compact.rewrite import CompactContext, live_rows, narrowed, sampled
 from frazil.maintain.compact.sorting import SortKeys
 from frazil.rows.rewrite import HIDDEN_POS, POS
 from frazil.scan.tasks import FileScanTask
@@ -131,7 +131,7 @@ def _keyed(group: RewrittenGroup, context: CompactContext) -> Iterator[tuple[str
     number in the group) for each batch and partition."""
     write = context.write
     of_spec = {f.source_id for f in write.spec.fields if f.source_id in write.schema.by_id} if group.mixed else set()
-    sorting = ranged(context, group.tasks) if context.sorting is not None else None
+    sorting = sampled(context, group.tasks) if context.sorting is not None else None
     columns = narrowed(write.schema, of_spec | (sorting.field_ids if sorting is not None else frozenset()))
     read = context.live.sharing_deletes(projection=Schema(*columns.fields, HIDDEN_POS))
     ordinal = 0

@@ -1,15 +1,17 @@
-"""Compute z-order values, as Java Iceberg does (ZOrderByteUtils), and places on a Hilbert curve, for all rows of a batch at once.
+"""Compute the places of rows on a z-order or Hilbert curve, for all rows of a batch at once.
 
-Each column becomes bytes whose order is the order of its values (nulls first): numbers, dates, times and booleans 8 bytes, text and
-binary their first bytes. A z-order value takes one bit of each column in turn. A Hilbert curve passes a box in fewer pieces, for which it
-needs numbers of the same length: the columns' values within the range that the group of files has.
+Each column becomes bytes whose order is the order of its values (nulls first), as in Java Iceberg (ZOrderByteUtils): numbers, dates, times
+and booleans 8 bytes, text and binary their first bytes. Java mixes the bits of these, by which the column with the wider range decides
+alone. Here each value counts as the share of rows below it, which a sample of the group's rows tells (`ColumnScale`), so that the columns
+count alike, whatever their types, ranges and skew, and each quarter of the curve holds about a quarter of the rows. A z-order takes one bit
+of each column in turn; a Hilbert curve passes a box in fewer pieces.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -43,7 +45,8 @@ _TEXT = (StringType, BinaryType, FixedType, UUIDType)
 _WHOLE = (IntegerType, LongType, DateType, TimeType, TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType)
 _REAL = (FloatType, DoubleType, DecimalType)
 _SIGN = np.uint64(1 << 63)
-_BITS = 20  # of each column in a Hilbert curve, at most
+_BITS = 20  # of each column in a curve, at most
+_STEPS = 512  # values of a column between which shares of rows are interpolated
 
 
 def check_curve(name: str, type_: IcebergType) -> None:
@@ -52,12 +55,12 @@ def check_curve(name: str, type_: IcebergType) -> None:
         raise InvalidInput(f"Cannot use column {name} of type {type_} in z-ordering, the type is unsupported.", column=name)
 
 
-def ordered_words(column: pa.Array, type_: IcebergType, text_bytes: int) -> tuple[list[Words], int]:
-    """Return a column's ordered bytes, eight per word, the first ones first, and how many bytes count. Nulls are zeros."""
+def ordered_words(column: pa.Array, type_: IcebergType, text_bytes: int) -> list[Words]:
+    """Return a column's ordered bytes, eight per word, the first ones first. Nulls are zeros."""
     if isinstance(column.type, pa.BaseExtensionType):
         column = column.storage
     if isinstance(type_, _TEXT):
-        return _text_words(column, text_bytes), text_bytes
+        return _text_words(column, text_bytes)
     if isinstance(type_, BooleanType):
         found = np.where(pc.fill_null(column, False).to_numpy(zero_copy_only=False), np.uint64(0x81 << 56), np.uint64(0))
     elif isinstance(type_, _REAL):
@@ -69,7 +72,7 @@ def ordered_words(column: pa.Array, type_: IcebergType, text_bytes: int) -> tupl
         found = pc.fill_null(whole.cast(pa.int64()), 0).to_numpy(zero_copy_only=False).view(np.uint64) ^ _SIGN
     if column.null_count:
         found = np.where(column.is_valid().to_numpy(zero_copy_only=False), found, np.uint64(0))
-    return [found], 8
+    return [found]
 
 
 def _text_words(column: pa.Array, length: int) -> list[Words]:
@@ -87,81 +90,84 @@ def _text_words(column: pa.Array, length: int) -> list[Words]:
     return [np.ascontiguousarray(w) for w in found.view(">u8").astype(np.uint64).T]
 
 
+# Scales -------------------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ColumnScale:
+    """Tell for a value of a column, given as ordered words, which share of the rows lies below it.
+
+    `before`: leading words that all sampled rows have in common; the word behind them counts. `low`: its least value but for nulls.
+    `values`, `shares`: values of the word, less `low`, and the share of the sampled rows below each; between them it is interpolated.
+    """
+
+    before: tuple[int, ...]
+    low: int
+    values: tuple[float, ...]
+    shares: tuple[float, ...]
+
+    @classmethod
+    def of(cls, words: Sequence[Words]) -> ColumnScale:
+        """Compute the scale from the rows of a sample."""
+        if not len(words[0]):
+            return cls((), 0, (0.0,), (0.0,))
+        common = next((n for n, w in enumerate(words) if w.min() != w.max()), len(words) - 1)
+        known = words[common][words[common] > 0]  # 0: null, as a rule
+        low = int(known.min()) if len(known) else 0
+        ordered = np.sort(_above(words[common], low))
+        steps = np.unique(ordered[np.linspace(0, len(ordered) - 1, _STEPS).astype(np.intp)])
+        shares = np.searchsorted(ordered, steps) / len(ordered)
+        return cls(tuple(int(w[0]) for w in words[:common]), low, tuple(steps.tolist()), tuple(shares.tolist()))
+
+    def ranks(self, words: Sequence[Words], bits: int) -> Words:
+        """Return the shares of rows as numbers of `bits` bits, in the order of the values."""
+        share = np.interp(_above(words[len(self.before)], self.low), self.values, self.shares)
+        found = np.minimum((share * (1 << bits)).astype(np.uint64), np.uint64((1 << bits) - 1))
+        for word, common in reversed(list(zip(words, self.before, strict=False))):
+            found = np.where(word < common, np.uint64(0), np.where(word > common, np.uint64((1 << bits) - 1), found))
+        return found
+
+
+def _above(words: Words, low: int) -> npt.NDArray[np.float64]:
+    least = np.uint64(low)
+    return (np.maximum(words, least) - least).astype(np.float64)
+
+
+def bits_of_column(columns: int) -> int:
+    """Return how many bits of each column count in a curve over some columns."""
+    return min(_BITS, 63 // columns)
+
+
 # Z-order ------------------------------------------------------------------------------------------------------------------------------
 
 
-def zorder(columns: Sequence[tuple[list[Words], int]], most_bytes: int, rows: int) -> list[Words]:
-    """Mix the bits of columns, one of each in turn; returns the z-order value in words, the first bits first."""
-    packer = _Packer(rows)
-    left = most_bytes
-    for j in range(max((size for _, size in columns), default=0)):
-        taking = [words[j // 8] for words, size in columns if j < size]
-        bits = 8 * len(taking)
-        value = _spread(taking, 56 - 8 * (j % 8))
-        if len(taking) > left:
-            value, bits = value >> np.uint64(bits - 8 * left), 8 * left
-        left -= bits // 8
-        packer.add(value, bits)
-        if left <= 0:
-            break
-    return packer.words()
-
-
-def _spread(columns: Sequence[Words], shift: int) -> Any:
-    """Mix the bits of one byte of each column."""
-    table, found = _table(len(columns)), np.uint64(0)
-    for i, words in enumerate(columns):
-        low, high = words.min(initial=2**64 - 1), words.max(initial=0)
-        if int(low) >> shift == int(high) >> shift:  # the byte, and all before it, are the same in every row
-            byte: Any = int(low) >> shift & 0xFF
-        else:
-            byte = (words >> np.uint64(shift)).astype(np.uint8)
-        found = found | (table[byte] >> np.uint64(i))
+def zorder(ranks: Sequence[Words], bits: int) -> Words:
+    """Mix the bits of columns, one of each in turn, into the place of each row."""
+    found = np.zeros_like(ranks[0])
+    table = _spread_bytes(len(ranks))
+    for begin in range(0, bits, 8):
+        for i, column in enumerate(ranks):
+            byte = (column >> np.uint64(begin)).astype(np.uint8)
+            found |= table[byte] << np.uint64(begin * len(ranks) + len(ranks) - 1 - i)
     return found
 
 
 @cache
-def _table(columns: int) -> Words:
+def _spread_bytes(columns: int) -> Words:
     """Return, for each byte, its bits spread so that those of other columns fit in between."""
     values = np.arange(256, dtype=np.uint64)
     found = np.zeros(256, np.uint64)
-    for bit in range(8):
-        found |= (values >> np.uint64(bit) & np.uint64(1)) << np.uint64(bit * columns + columns - 1)
+    for bit in range(min(8, bits_of_column(columns))):
+        found |= (values >> np.uint64(bit) & np.uint64(1)) << np.uint64(bit * columns)
     return found
-
-
-class _Packer:
-    """Append numbers of some bits to words of 64 bits."""
-
-    def __init__(self, rows: int):
-        self._rows, self._found = rows, list[Words]()
-        self._held: Any = np.uint64(0)
-        self._bits = 0
-
-    def add(self, value: Any, bits: int) -> None:
-        if self._bits + bits > 64:
-            self._flush()
-        self._held = value if not self._bits else (self._held << np.uint64(bits)) | value
-        self._bits += bits
-
-    def _flush(self) -> None:
-        self._found.append(np.broadcast_to(np.asarray(self._held, np.uint64), (self._rows,)))
-        self._held, self._bits = np.uint64(0), 0
-
-    def words(self) -> list[Words]:
-        if self._bits:
-            self._flush()
-        return self._found
 
 
 # Hilbert ------------------------------------------------------------------------------------------------------------------------------
 
 
-def hilbert(columns: Sequence[Words], ranges: Sequence[tuple[int, int]]) -> list[Words]:
-    """Return the place of each row on a Hilbert curve (Skilling's algorithm). `ranges`: the least and the greatest word of each column in
-    the whole group."""
-    bits = min(_BITS, 63 // len(columns))
-    x = [_scaled(c, low, high, bits) for c, (low, high) in zip(columns, ranges, strict=True)]
+def hilbert(ranks: Sequence[Words], bits: int) -> Words:
+    """Return the place of each row on a Hilbert curve (Skilling's algorithm)."""
+    x = list(ranks)
     q = 1 << (bits - 1)
     while q > 1:
         below = np.uint64(q - 1)
@@ -183,11 +189,4 @@ def hilbert(columns: Sequence[Words], ranges: Sequence[tuple[int, int]]) -> list
     for bit in range(bits - 1, -1, -1):
         for v in placed:
             found = (found << np.uint64(1)) | (v >> np.uint64(bit) & np.uint64(1))
-    return [found]
-
-
-def _scaled(words: Words, low: int, high: int, bits: int) -> Words:
-    """Cut the column's range into 2^bits steps of equal width; values outside, such as nulls, go to its ends."""
-    shift = max(0, (high - low).bit_length() - bits)
-    inside = np.clip(words, np.uint64(low), np.uint64(max(low, high)))
-    return (inside - np.uint64(low)) >> np.uint64(shift) << np.uint64(max(0, bits - (high - low).bit_length()))
+    return found

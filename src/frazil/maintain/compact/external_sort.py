@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import functools
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from frazil.maintain.compact.sorting import Sorting
+from frazil.maintain.compact.file_cuts import cut, ends_along_curve, even_ends
+from frazil.maintain.compact.sorting import PLACE, Sorting
 from frazil.storage.base import temporary_files
 from frazil.tasks.in_order import map_in_order
 
@@ -26,13 +29,40 @@ _BLOCK_BYTES = 1 << 18  # of such a batch: the rows of one range come from all r
 _SAMPLES = 32  # per range
 
 
-def sorted_batches(batches: Iterable[pa.RecordBatch], sorting: Sorting, memory: int, workers: int = 1) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a stream in order. `memory`: bytes of rows that are sorted at once; about three times as much is used."""
+@dataclass(frozen=True)
+class SortedGroup:
+    """Describe how a group is sorted. `rows`: about how many it has, as metadata says. `sampled`: reads the group for the sample of its
+    rows that a curve needs, for groups beyond memory. `files`: how many new files of the same size there would be; each may have `slack`
+    times that size."""
+
+    sorting: Sorting
+    rows: int
+    sampled: Callable[[], Sorting]
+    files: int = 1
+    slack: float = 1.0
+
+    def sampled_in(self, batches: Sequence[pa.RecordBatch]) -> Sorting:
+        """Take the sample from all rows of the group in memory: the same rows that `sampled` reads."""
+        return self.sorting.with_sample(batches, self.rows) if self.sorting.needs_sample else self.sorting
+
+    def ends(self, sorting: Sorting, places: Sequence[npt.NDArray[np.uint64]], rows: int) -> list[int]:
+        """Return the number of rows up to the end of each file. `places`: on the curve, ascending in each array."""
+        if sorting.curve is None or self.files <= 1:
+            return even_ends(rows, self.files)
+        return ends_along_curve(places, sorting.curve_bits, self.slack * rows / self.files)
+
+
+def sorted_batches(
+    batches: Iterable[pa.RecordBatch], group: SortedGroup, memory: int, workers: int = 1
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield the rows of a stream in order, each batch with the number of the file to which it goes. `memory`: bytes of rows that are
+    sorted at once; about three times as much is used."""
     held: list[pa.RecordBatch] = []
     size = 0
     with ExitStack() as stack:
         runs: list[_SortedRun] = []
         folder: Path | None = None
+        sorting = group.sorting
         for batch in batches:
             held.append(batch)
             size += batch.nbytes
@@ -40,28 +70,40 @@ def sorted_batches(batches: Iterable[pa.RecordBatch], sorting: Sorting, memory: 
                 if folder is None:
                     made = stack.enter_context(tempfile.TemporaryDirectory(prefix="frazil-sort-", ignore_cleanup_errors=True))
                     stack.enter_context(temporary_files(made))
-                    folder = Path(made)
+                    folder, sorting = Path(made), group.sampled()
                 runs.append(_spilled(held, size, sorting, folder / str(len(runs))))
                 held, size = [], 0
         if folder is None:
-            yield from _in_memory(held, sorting, workers)
+            yield from _in_memory(held, group, workers)
             return
         if held:
             runs.append(_spilled(held, size, sorting, folder / str(len(runs))))
             held = []
-        yield from _merged(runs, sorting, memory, workers)
+        places = [r.places for r in runs] if sorting.curve is not None else []
+        yield from cut(_merged(runs, sorting, memory, workers), group.ends(sorting, places, sum(map(len, runs))))
 
 
-def _in_memory(held: list[pa.RecordBatch], sorting: Sorting, workers: int) -> Iterator[pa.RecordBatch]:
-    if not held:
+def _in_memory(held: list[pa.RecordBatch], group: SortedGroup, workers: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    sorting = group.sampled_in(held)
+    if (rows := _joined(held)) is None:
         return
+    keys = sorting.keys(rows)
+    order = keys.order()
+    places = [keys.columns[PLACE].take(order).to_numpy()] if sorting.curve is not None else []
+    yield from cut(_taken(rows, order, workers), group.ends(sorting, places, rows.num_rows))
+
+
+def _joined(held: list[pa.RecordBatch]) -> pa.RecordBatch | None:
+    if not held:
+        return None
     rows = held[0] if len(held) == 1 else pa.concat_batches(held)
     held.clear()
-    if not rows.num_rows:
-        return
-    order = sorting.keys(rows).order()
+    return rows if rows.num_rows else None
+
+
+def _taken(rows: pa.RecordBatch, order: pa.Array, workers: int) -> Iterator[pa.RecordBatch]:
     parts = (order.slice(start, CHUNK) for start in range(0, rows.num_rows, CHUNK))
-    yield from map_in_order(rows.take, parts, workers)
+    return map_in_order(rows.take, parts, workers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +118,11 @@ class _SortedRun:
 
     def __len__(self) -> int:
         return int(self.keys.num_rows)
+
+    @property
+    def places(self) -> npt.NDArray[np.uint64]:
+        """Return the places on the curve along which the rows are sorted."""
+        return np.asarray(self.keys.column(PLACE).chunk(0).to_numpy())
 
     def key(self, row: int) -> tuple[Any, ...]:
         return tuple(self.keys.column(n)[row].as_py() for n, _ in self.directions)
@@ -115,7 +162,9 @@ def _merged(runs: Sequence[_SortedRun], sorting: Sorting, memory: int, workers: 
             for piece in pieces:
                 yield from piece
         else:
-            yield from _in_memory([b for piece in pieces for b in piece], sorting, workers)
+            rows = _joined([b for piece in pieces for b in piece])
+            if rows is not None:
+                yield from _taken(rows, sorting.keys(rows).order(), workers)
 
 
 def _splitters(runs: Sequence[_SortedRun], memory: int) -> list[tuple[Any, ...]]:
@@ -156,4 +205,4 @@ def _compared(directions: Sequence[tuple[str, str]], a: tuple[Any, ...], b: tupl
     return 0
 
 
-__all__ = ["CHUNK", "sorted_batches"]
+__all__ = ["CHUNK", "SortedGroup", "sorted_batches"]

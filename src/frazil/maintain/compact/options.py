@@ -54,10 +54,20 @@ class CompactionOptions:
     key_bytes: int = _NO_LIMIT
     snapshot_properties: Mapping[str, str] = field(default_factory=dict)
 
+    @classmethod
+    def of_target(cls, target: int) -> CompactionOptions:
+        """Return the options of a target size of files, all others as by default."""
+        return cls(target, int(target * 0.75), max(int(target * 1.8), target + 1))
+
     @property
     def file_bytes(self) -> int:
         """Return the size at which a new file ends: between the target and the largest allowed, so that no small rest is left."""
         return int(self.target + (self.largest - self.target) * 0.5)
+
+    @property
+    def slack(self) -> float:
+        """Return how many times the target size a new file may have."""
+        return self.file_bytes / self.target
 
     def files_for(self, size: int) -> int:
         """Return how many files Java would write for `size` bytes of input (SizeBasedFileRewritePlanner)."""

@@ -225,11 +225,12 @@ class _CompactionRun:
         """Rewrite groups in tasks. After an error none of their new files is left."""
         plan, context = self.planned, self.planned.context()
         tasks = [tuple(g.tasks(plan.tasks)) for g in groups]
-        pieces = [
-            RewritePiece(n, piece, group.mixed)
-            for n, (group, own) in enumerate(zip(groups, tasks, strict=True))
-            for piece in ([own] if plan.sorting is not None else pieces_of(own, plan.options))
-        ]
+        pieces: list[RewritePiece] = []
+        for n, (of_plan, own) in enumerate(zip(groups, tasks, strict=True)):
+            if plan.sorting is not None:
+                pieces.append(RewritePiece(n, own, of_plan.mixed, plan.options.files_for(of_plan.bytes), plan.options.slack))
+            else:
+                pieces += (RewritePiece(n, piece, of_plan.mixed) for piece in pieces_of(own, plan.options))
         runner = plan.table.runner
         with removing_files_on_error(context.write, runner):
             done = []

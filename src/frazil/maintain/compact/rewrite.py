@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from frazil.arrow.read.rows_at import rows_of
 from frazil.arrow.values.arrow_schema import to_arrow_schema
 from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_rows import OutputFiles, Rolling, write
-from frazil.maintain.compact.external_sort import sorted_batches
+from frazil.maintain.compact.external_sort import SortedGroup, sorted_batches
 from frazil.maintain.compact.sorting import Sorting
 from frazil.rows.change import placed
 from frazil.rows.rewrite import fitted
@@ -50,11 +51,14 @@ class CompactContext:
 
 @dataclass(frozen=True)
 class RewritePiece:
-    """Hold what one task rewrites: files, or parts of files, of group `group`. `mixed`: the rows may go to several partitions."""
+    """Hold what one task rewrites: files, or parts of files, of group `group`. `mixed`: the rows may go to several partitions. `files`: how
+    many new files of the same size there would be if the rows are sorted; each may have `slack` times that size."""
 
     group: int
     tasks: tuple[FileScanTask, ...] = field(repr=False)
     mixed: bool
+    files: int = 1
+    slack: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -76,12 +80,13 @@ def rewrite_piece(context: CompactContext, piece: RewritePiece) -> Rewritten:
             counts[number] += batch.num_rows
             yield fitted(batch, schema)
 
-    workers, stream = target.workers or default_workers(), rows()
+    workers = target.workers or default_workers()
+    stream: Iterator[tuple[int, pa.RecordBatch]] = ((0, batch) for batch in rows())
     if context.sorting is not None:
-        sorting = ranged(context, piece.tasks)
-        stream = sorted_batches(stream, sorting, context.sort_memory or _sort_memory(target, workers), workers)
+        group = SortedGroup(context.sorting, _rows(piece.tasks), lambda: sampled(context, piece.tasks), piece.files, piece.slack)
+        stream = sorted_batches(rows(), group, context.sort_memory or _sort_memory(target, workers), workers)
     if piece.mixed and target.spec.fields:
-        added = write(stream, target)
+        added = write((batch for _, batch in stream), target)
     else:
         added = _write_partition(stream, target, () if piece.mixed else piece.tasks[0].file.partition, workers)
     if context.sorting is not None:
@@ -102,15 +107,19 @@ def live_rows(tasks: Sequence[FileScanTask], context: ReadContext) -> Iterator[t
             yield number, batch
 
 
-def ranged(context: CompactContext, tasks: Sequence[FileScanTask]) -> Sorting:
-    """Return the sorting with the ranges of the group's values that a Hilbert curve needs, for which its columns are read beforehand."""
+def sampled(context: CompactContext, tasks: Sequence[FileScanTask]) -> Sorting:
+    """Return the sorting with the sample of the group's rows that a curve needs, for which its columns are read beforehand."""
     sorting = context.sorting
     assert sorting is not None
-    if not sorting.needs_ranges:
+    if not sorting.needs_sample:
         return sorting
     columns = narrowed(context.write.schema, sorting.field_ids)
     batches = (b for _, b in live_rows(tasks, context.live.sharing_deletes(projection=columns)))
-    return sorting.with_ranges(batches, columns)
+    return sorting.with_sample(batches, _rows(tasks), columns)
+
+
+def _rows(tasks: Sequence[FileScanTask]) -> int:
+    return sum(t.file.record_count for t in tasks)
 
 
 def narrowed(schema: Schema, field_ids: Iterable[int]) -> Schema:
@@ -139,9 +148,10 @@ def _memory_of_machine() -> int:
 
 
 def _write_partition(
-    batches: Iterable[pa.RecordBatch], target: WriteContext, partition: tuple[object, ...], workers: int
+    batches: Iterable[tuple[int, pa.RecordBatch]], target: WriteContext, partition: tuple[object, ...], workers: int
 ) -> list[DataFile]:
-    """Write rows that are all of one partition to files, one after another, without grouping the rows again."""
+    """Write rows that are all of one partition to files, one after another, without grouping the rows again. A file ends where the number
+    beside the batch changes, or at the largest size."""
     assert target.settings is not None  # reading them checks them before the first byte is written
     files = OutputFiles(target)
     with contextlib.ExitStack() as stack:
@@ -149,9 +159,10 @@ def _write_partition(
             files.pool = stack.enter_context(ThreadPoolExecutor(workers, thread_name_prefix="frazil-write"))
         try:
             writer = Rolling(target, files, partition, 0)
-            for batch in batches:
-                writer.add(target.rows(batch))
-            writer.close()
+            for _, of_file in groupby(batches, lambda numbered: numbered[0]):
+                for _, batch in of_file:
+                    writer.add(target.rows(batch))
+                writer.close()
             return files.finished()
         except BaseException:
             files.abort()

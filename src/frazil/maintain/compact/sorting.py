@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from frazil.arrow.write.grouping import column_of, sort_keys
 from frazil.errors import InvalidInput
-from frazil.maintain.compact.curves import MOST_COLUMNS, check_curve, hilbert, ordered_words, zorder
+from frazil.maintain.compact.curves import MOST_COLUMNS, ColumnScale, bits_of_column, check_curve, hilbert, ordered_words, zorder
 from frazil.maintain.compact.options import STRATEGIES, CompactionOptions
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
@@ -23,6 +23,9 @@ from frazil.spec.transforms import unquote
 from frazil.spec.types import ListType, MapType, StructType
 
 _CURVE = re.compile(r"\s*(zorder|hilbert)\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
+PLACE = "k0"
+"""Name of the key column of a curve: the place on it."""
+_SAMPLE = 1 << 16  # rows
 _TERMS = re.compile(r"(?:[^,(`]|`(?:[^`]|``)*`|\([^)]*\))+")
 
 
@@ -30,8 +33,8 @@ _TERMS = re.compile(r"(?:[^,(`]|`(?:[^`]|``)*`|\([^)]*\))+")
 class Sorting:
     """Describe an order of rows; frozen and picklable. `curve`: "zorder" or "hilbert" over `columns` (field ids), else `order` counts.
 
-    `order_id`: the table's id of this order, with which new files are marked (0: the table has no such order). `ranges`: the least and
-    the greatest word of each column of a Hilbert curve in the group that is sorted.
+    `order_id`: the table's id of this order, with which new files are marked (0: the table has no such order). `scales`: how the values of
+    each column of a curve are spread in the group that is sorted, from a sample of its rows.
     """
 
     schema: Schema
@@ -41,45 +44,51 @@ class Sorting:
     text_bytes: int = 8
     key_bytes: int = 2**31 - 1
     order_id: int = 0
-    ranges: tuple[tuple[int, int], ...] | None = None
+    scales: tuple[ColumnScale, ...] | None = None
 
     @property
-    def needs_ranges(self) -> bool:
-        return self.curve == "hilbert" and self.ranges is None
+    def needs_sample(self) -> bool:
+        return self.curve is not None and self.scales is None
+
+    @property
+    def curve_bits(self) -> int:
+        """Return the number of bits of a place on the curve."""
+        bits = bits_of_column(len(self.columns)) * len(self.columns)
+        return min(bits, 8 * self.key_bytes) if self.curve == "zorder" else bits
 
     @property
     def field_ids(self) -> frozenset[int]:
         """Return the ids of the columns that decide the order."""
         return frozenset(self.columns or (f.source_id for f in self.order.fields))
 
-    def words(self, batch: pa.RecordBatch, schema: Schema | None = None) -> list[tuple[list[npt.NDArray[np.uint64]], int]]:
-        found = schema or self.schema
-        return [ordered_words(column_of(batch, found, i), found.by_id[i].field_type, self.text_bytes) for i in self.columns]
+    def _words(self, batch: pa.RecordBatch, schema: Schema | None = None) -> list[list[npt.NDArray[np.uint64]]]:
+        known = schema or self.schema
+        return [ordered_words(column_of(batch, known, i), known.by_id[i].field_type, self.text_bytes) for i in self.columns]
 
-    def with_ranges(self, batches: Iterable[pa.RecordBatch], schema: Schema) -> Sorting:
-        """Look at all rows of a group for the range of each column of a Hilbert curve."""
-        low, high = [2**64 - 1] * len(self.columns), [0] * len(self.columns)
+    def with_sample(self, batches: Iterable[pa.RecordBatch], rows: int, schema: Schema | None = None) -> Sorting:
+        """Compute how the values of a curve's columns are spread, from every so manieth row of a group that has about `rows` rows."""
+        step, skipped = max(1, rows // _SAMPLE), 0
+        samples: list[list[list[npt.NDArray[np.uint64]]]] = []
         for batch in batches:
-            for i, (words, _) in enumerate(self.words(batch, schema)):
-                known = words[0][words[0] > 0]  # 0: null, as a rule
-                if len(known):
-                    low[i], high[i] = min(low[i], int(known.min())), max(high[i], int(known.max()))
-        return replace(self, ranges=tuple((min(a, b), b) for a, b in zip(low, high, strict=True)))
+            places = np.arange(skipped, batch.num_rows, step)
+            skipped = (int(places[-1]) + step if len(places) else skipped) - batch.num_rows
+            if len(places):
+                samples.append(self._words(batch.take(pa.array(places)), schema))
+        if not samples:
+            return replace(self, scales=(ColumnScale.of([np.zeros(0, np.uint64)]),) * len(self.columns))
+        columns = ([np.concatenate(parts) for parts in zip(*column, strict=True)] for column in zip(*samples, strict=True))
+        return replace(self, scales=tuple(ColumnScale.of(words) for words in columns))
 
     def keys(self, batch: pa.RecordBatch, schema: Schema | None = None) -> SortKeys:
         """Compute the sort keys of a batch. `schema`: the batch's columns, where they are not all of the table's."""
         if self.curve is None:
             columns, directions = sort_keys(batch, schema or self.schema, self.order, always=True)
             return SortKeys({n: _plain(c) for n, c in columns.items()}, tuple(directions))
-        columns_words = self.words(batch, schema)
-        if self.curve == "zorder":
-            found = zorder(columns_words, self.key_bytes, batch.num_rows)
-        else:
-            assert self.ranges is not None
-            found = hilbert([w[0] for w, _ in columns_words], self.ranges)
-        names = [f"k{i}" for i in range(len(found))]
-        arrays = {n: pa.array(np.ascontiguousarray(w)) for n, w in zip(names, found, strict=True)}
-        return SortKeys(arrays, tuple((n, "ascending") for n in names))
+        assert self.scales is not None
+        bits = bits_of_column(len(self.columns))
+        ranks = [scale.ranks(words, bits) for scale, words in zip(self.scales, self._words(batch, schema), strict=True)]
+        places = hilbert(ranks, bits) if self.curve == "hilbert" else zorder(ranks, bits) >> np.uint64(bits * len(ranks) - self.curve_bits)
+        return SortKeys({PLACE: pa.array(places)}, ((PLACE, "ascending"),))
 
 
 @dataclass(frozen=True, eq=False)
