@@ -214,13 +214,25 @@ def test_only_spark_rooms_know_pyspark() -> None:
     assert wrong == []
 
 
-TO_THE_JVM = {"_jvm", "_jdf", "_jsparkSession", "_jsc", "_jreader", "_jschema", "_jc", "_jsq", "_gateway", "getClass", "getSimpleName"}
+TO_THE_JVM = {
+    "_jvm", "_jdf", "_jsparkSession", "_jsc", "_jreader", "_jschema", "_jc", "_jsq", "_gateway", "_sc", "_instantiatedSession",
+    "getClass", "getSimpleName",
+}  # fmt: skip
 
 
 def test_the_jvm_is_touched_in_its_files_only() -> None:
-    """What leads to the JVM, as an attribute or as the text of one (`hasattr`), stands in `spark/host/jvm*.py`."""
+    """What leads to the JVM, as an attribute or as the text of one (`hasattr`), stands in `spark/host/jvm*.py`; so do the names of
+    Catalyst's classes, and those of packages, to which other modules could join the name of a class."""
+    texts = {n.id for n in ast.walk(TREES["frazil.spark.host.jvm"]) if isinstance(n, ast.Name) and n.id.isupper()}
+    packages = {n for n in texts if str(getattr(importlib.import_module("frazil.spark.host.jvm"), n, "")).endswith(".")}
+    kinds = set(importlib.import_module("frazil.spark.host.jvm_plans").NodeKind)
+    assert len(packages) == 3 and len(kinds) > 20
     inside, outside = 0, []
     for name, tree in TREES.items():
+        if not name.startswith("frazil.spark.host.jvm"):
+            joined = [a.name for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) for a in n.names if a.name in packages]
+            named = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and room(name) == "spark" and n.value in kinds]
+            outside += [f"{name} {text}" for text in joined + named]
         for node in ast.walk(tree):
             touched = node.attr if isinstance(node, ast.Attribute) else node.value if isinstance(node, ast.Constant) else None
             java_class = isinstance(touched, str) and re.match(r"(org\.apache\.(spark|hadoop)|java|scala|com\.fasterxml)\.[\w.$]+$", touched)

@@ -11,6 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import frazil
+from frazil.spark.host import jvm_hadoop
+from frazil.spark.host.jvm import class_is_loaded
 
 endpoint, bucket, jars = sys.argv[1:]
 warned: list[str] = []
@@ -45,7 +47,8 @@ def read(table: frazil.Table) -> dict[str, object]:
     return {"rows": rows, "by_spark": "Scan parquet" in text and "Python" not in text and "ArrowEval" not in text, "secret": "S3CRET" in text}
 
 
-found = {}
+hadoop_aws = (jvm_hadoop.S3A_FILE_SYSTEM, jvm_hadoop.S3A_ANONYMOUS, jvm_hadoop.S3A_KEYS, jvm_hadoop.S3A_SESSION_KEYS)
+found: dict[str, object] = {"classes": [class_is_loaded(spark, name) for name in hadoop_aws]}
 for name, scheme in (("one", "s3"), ("two", "s3a")):
     catalog = catalog_of(name, scheme=scheme)
     catalog.create_namespace("db")

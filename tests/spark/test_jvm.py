@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import logging
 import os
-import re
+import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,8 +20,12 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
 from frazil.spark.deletes import one_array
-from frazil.spark.host import fall_back, jvm, jvm_hadoop, jvm_plans, jvm_reads, jvm_views
+from frazil.spark.dml.collected import collect
+from frazil.spark.host import fall_back, frame_size, jvm, jvm_hadoop, jvm_plans, jvm_reads, jvm_views
+from frazil.spark.host.interruptible import interruptible
+from frazil.spark.read import view_refresh
 from frazil.spark.scan import file_index, pushed
+from frazil.spark.streams import batch_rows
 from frazil.spark.streams.partition_commits import batch_watermark
 from tests.builders.spark_frames import ids
 
@@ -34,33 +40,62 @@ def warnings(monkeypatch, caplog):
     return lambda: [r.getMessage() for r in caplog.records if "differs from what Frazil expects" in r.getMessage()]
 
 
-SPARKS_INSIDE = (jvm, jvm_plans, jvm_reads, jvm_views, jvm_hadoop)
+HOST = Path(jvm.__file__).parent
+LEADS_TO = {  # by the name of a package or class, a class that must be there
+    "jvm.SPARK": jvm.SPARK + "sql.SparkSession", "jvm.CATALYST": jvm.CATALYST + "InternalRow", "jvm.EXPRESSIONS": jvm.EXPRESSIONS + "Cast",
+    "jvm_reads.FILE_INDEX": jvm_reads.FILE_INDEX,
+}  # fmt: skip
+OF_HADOOP_AWS = {f"jvm_hadoop.{name}" for name in ("S3A_FILE_SYSTEM", "S3A_ANONYMOUS", "S3A_KEYS", "S3A_SESSION_KEYS")}
 
 
 def names_of_the_jvm_files():
-    """List the public functions, classes, constants, methods and properties of the files that touch the JVM."""
-    names = set()
-    for file in Path(jvm.__file__).parent.glob("jvm*.py"):
+    """List the public functions, methods and properties of the files that touch the JVM, and the names of packages and classes there."""
+    functions, places = set(), set()
+    for file in HOST.glob("jvm*.py"):
         for node in ast.parse(file.read_text()).body:
-            inside = node.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_") else []
-            for n in [node, *inside]:
-                if isinstance(n, ast.FunctionDef | ast.ClassDef):
-                    names.add(n.name)
-                elif isinstance(n, ast.Assign) and not (isinstance(node, ast.ClassDef) and node.name == "NodeKind"):
-                    names |= {t.id for t in n.targets if isinstance(t, ast.Name)}
-    return {name for name in names if not name.startswith("_")}
+            inside = node.body if isinstance(node, ast.ClassDef) else []
+            named = [(node, ""), *((n, f"{node.name}.") for n in inside)]
+            functions |= {f"{file.stem}.{prefix}{n.name}" for n, prefix in named if isinstance(n, ast.FunctionDef)}
+            if isinstance(node, ast.Assign) and not isinstance(node.value, ast.Tuple):
+                places |= {f"{file.stem}.{t.id}" for t in node.targets if isinstance(t, ast.Name)}
+    return [{name for name in names if "._" not in name} for names in (functions, places)]
 
 
-def test_every_name_of_the_jvm_files_is_touched_below():
-    found = names_of_the_jvm_files()
-    text = Path(__file__).read_text()
-    assert {m.__name__ for m in SPARKS_INSIDE} == {f"frazil.spark.host.{f.stem}" for f in Path(jvm.__file__).parent.glob("jvm*.py")}
-    assert len(found) > 80 and [name for name in sorted(found) if not re.search(rf"\b{name}\b", text)] == []
+@contextlib.contextmanager
+def recording_calls_of_the_jvm_files():
+    """Collect the names of the functions of these files that this thread calls inside the block."""
+    called, files = set(), {str(f) for f in HOST.glob("jvm*.py")}
+
+    def record(frame, event, _):
+        if event == "call" and frame.f_code.co_filename in files:
+            called.add(f"{Path(frame.f_code.co_filename).stem}.{frame.f_code.co_qualname}")
+
+    before = sys.getprofile()
+    sys.setprofile(record)
+    try:
+        yield called
+    finally:
+        sys.setprofile(before)
 
 
 @pytest.mark.versions
-def test_every_call_about_the_session_is_there_in_this_spark(session):
+def test_every_name_of_the_jvm_files_is_called_and_is_there_in_this_spark(session, tmp_path):
+    functions, places = names_of_the_jvm_files()
+    jvm.classic_column.cache_clear()
+    with recording_calls_of_the_jvm_files() as called:
+        call_the_session(session)
+        call_plans(session)
+        call_filters_and_the_text_of_queries(session)
+        call_temporary_views(session)
+        call_reads(session, tmp_path)
+    in_a_running_query = {"jvm_plans.batch_watermark_ms"}  # which the test of partition commit below has
+    assert len(functions) > 70 and sorted(functions - called) == sorted(in_a_running_query)
+    assert {*LEADS_TO, *OF_HADOOP_AWS} == places and all(jvm.class_is_loaded(session, name) for name in LEADS_TO.values())
+
+
+def call_the_session(session):
     host = jvm.jvm_of(session)
+    assert jvm.context_of(session) is session.sparkContext
     assert host is jvm.jvm_of(session) and jvm.is_classic(session.range(1)) and not jvm.is_stopped(session)
     assert isinstance(host, jvm.Jvm) and host.view is session._jvm
     assert jvm.default_parallelism(session) == 2 and jvm.running_tasks(session) == 0 and jvm.largest_heap(session) > 0
@@ -69,7 +104,7 @@ def test_every_call_about_the_session_is_there_in_this_spark(session):
     assert jvm_hadoop.hadoop_settings(session, ["fs.defaultFS", "fs.none"]) == {"fs.defaultFS": "file:///"}
     assert jvm_hadoop.hadoop_version(session).startswith("3.")
     # hadoop-aws does not come with PySpark: its names are tried where it is on the class path (tests/spark/test_s3_scan.py)
-    assert jvm_hadoop.S3A_FILE_SYSTEM.startswith(jvm_hadoop.S3A_PACKAGE) and not jvm.class_is_loaded(session, jvm_hadoop.S3A_FILE_SYSTEM)
+    assert not jvm.class_is_loaded(session, jvm_hadoop.S3A_FILE_SYSTEM)
     assert (
         list(host.texts(["a", "b"])) == ["a", "b"] and host.map({"k": "v"}).get("k") == "v" and host.map({"k": "v"}) is host.map({"k": "v"})
     )
@@ -91,8 +126,7 @@ def test_every_call_about_the_session_is_there_in_this_spark(session):
     assert jvm.running_context() is session.sparkContext and (jvm.spark_home() / "jars").is_dir()
 
 
-@pytest.mark.versions
-def test_every_call_about_plans_is_there_in_this_spark(session):
+def call_plans(session):
     frame = session.range(3)
     packages = (jvm.EXPRESSIONS, jvm.CATALYST + "plans.logical.", jvm.CATALYST + "analysis.")
     assert jvm.CATALYST.startswith(jvm.SPARK)
@@ -100,6 +134,7 @@ def test_every_call_about_plans_is_there_in_this_spark(session):
         assert any(jvm.class_is_loaded(session, package + kind) for package in packages), kind
     assert jvm_plans.frame_of(session, jvm_plans.analysed_plan(frame)).count() == 3
     assert jvm_plans.frame_of(session, jvm_plans.written_plan(frame)).count() == 3 and jvm_plans.estimated_bytes(frame) == 24
+    assert not jvm_plans.has_watermark(frame)
     (id_,) = jvm_plans.selected_expressions(frame.select("id"))
     assert jvm_plans.kind_of(id_) == "AttributeReference"
     assert frame.select((jvm_plans.column_of(session, id_) + 1).alias("n")).agg(F.sum("n")).first()[0] == 6
@@ -137,8 +172,7 @@ def test_every_call_about_plans_is_there_in_this_spark(session):
     assert [jvm_plans.parsed_kind(session, x) for x in ("id + 1", "id n", "explode(m) as (k, v)")] == ["Add", "Alias", "MultiAlias"]
 
 
-@pytest.mark.versions
-def test_every_call_about_filters_and_the_text_of_queries_is_there_in_this_spark(session):
+def call_filters_and_the_text_of_queries(session):
     rows = session.sql("select 1 as n, named_struct('m', 2) as s, timestamp'2026-01-02 03:04:05' as t")
     where = jvm_plans.filter_condition(rows.where("s.m = 2 and cast(t as date) > date'1970-01-03' and n is not null"))
     member, day, _ = jvm_plans.conjuncts(where)
@@ -171,8 +205,7 @@ class Seven(jvm_views.NumberedTag):
     """Stand for an object of this process that the JVM calls."""
 
 
-@pytest.mark.versions
-def test_every_call_about_temporary_views_is_there_in_this_spark(session):
+def call_temporary_views(session):
     host, frame = jvm.jvm_of(session), session.range(3)
     frame.createOrReplaceTempView("jvm_view")
     views = jvm_views.TemporaryViews(session, host)
@@ -206,8 +239,7 @@ def test_every_call_about_temporary_views_is_there_in_this_spark(session):
     assert jvm_plans.frame_of(session, exchanged).count() == 1
 
 
-@pytest.mark.versions
-def test_every_call_about_reads_is_there_in_this_spark(session, tmp_path):
+def call_reads(session, tmp_path):
     host = jvm.jvm_of(session)
     numbers = jvm_reads.array_frame(
         session, host, s.StructType([s.StructField("n", s.ArrayType(s.LongType(), False), False)]), np.array([1, -2, 2**62])
@@ -304,3 +336,48 @@ def test_rows_are_the_same_when_filters_are_told_otherwise(session, catalog, war
     assert rows(t, session) == rows(t, session) == EXPECTED
     (said,) = warnings()
     assert "filters" in said
+
+
+@pytest.mark.versions
+def test_rows_are_the_same_and_views_stay_when_plans_are_tagged_otherwise(session, catalog, warnings, monkeypatch):
+    t = table(catalog)
+    assert rows(t, session) == EXPECTED and not warnings()
+    monkeypatch.setattr(view_refresh, "_KNOWN", {})
+    monkeypatch.setattr(jvm_views, "CATALYST", "org.nowhere.")
+    t.to_spark(session).createOrReplaceTempView("not_followed")
+    assert rows(t, session) == EXPECTED
+    t.append(pa.table({"id": [100], "v": ["new"]}))
+    assert rows(t, session) == [*EXPECTED, 100] and ids(session.table("not_followed").where("id >= 5")) == EXPECTED
+    (said,) = warnings()
+    assert said.startswith("The tag of a plan") and "Temporary views keep the rows" in said and "slower" not in said
+    session.catalog.dropTempView("not_followed")
+
+
+@pytest.mark.versions
+def test_jobs_run_in_the_calling_thread_when_a_thread_gets_its_session_otherwise(session, catalog, warnings, monkeypatch):
+    t = table(catalog)
+    t.append(session.range(30, 32).selectExpr("id", "'v' as v"))
+    assert not warnings()
+    monkeypatch.setattr(jvm, "SPARK", "org.nowhere.")  # where the class of sessions is looked for
+    ran_in = []
+    assert interruptible(session, lambda: ran_in.append(threading.current_thread()) or 7) == 7 and ran_in == [threading.main_thread()]
+    t.append(session.range(32, 34).selectExpr("id", "'v' as v"))
+    assert rows(t, session) == [*EXPECTED, 30, 31, 32, 33]
+    (said,) = warnings()
+    assert said.startswith("The active session of a thread") and "Ctrl-C" in said
+
+
+@pytest.mark.versions
+def test_small_frames_are_treated_as_large_ones_when_sizes_are_told_otherwise(session, tmp_path, warnings, monkeypatch):
+    frame = session.range(4)
+    assert collect(frame, str(tmp_path)).table.num_rows == 4 and batch_rows._few_tasks(frame) == 2 and not warnings()
+    asked = []
+
+    def otherwise(frame):
+        asked.append(frame)
+        return frame._jdf.queryExecution().noSuchMethod()
+
+    monkeypatch.setattr(frame_size, "estimated_bytes", otherwise)
+    assert collect(frame, str(tmp_path)) is None and batch_rows._few_tasks(frame) is None and len(asked) == 2
+    (said,) = warnings()
+    assert said.startswith("The estimated size of a frame") and "as if they were large" in said

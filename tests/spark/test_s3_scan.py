@@ -62,6 +62,10 @@ def test_spark_scans_s3_by_the_properties_of_the_catalog(with_hadoop_aws: dict[s
     assert with_hadoop_aws[name] == {"rows": ROWS, "by_spark": True, "secret": False}
 
 
+def test_the_classes_of_hadoop_aws_have_the_names_by_which_they_are_called(with_hadoop_aws: dict[str, Any]) -> None:
+    assert with_hadoop_aws["classes"] == [True] * 4
+
+
 def test_equality_deletes_in_s3_are_scanned_by_spark(with_hadoop_aws: dict[str, Any]) -> None:
     assert with_hadoop_aws["equality"] == {"rows": [[1, "a"], [2, "B"], [3, "c"], [4, "d"]], "by_spark": True, "secret": False}
 

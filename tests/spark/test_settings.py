@@ -66,8 +66,25 @@ def test_an_arrow_write_asks_no_session_that_it_was_not_given(spark, table, sess
     assert "audit" not in table.refs() and sorted(table.to_arrow()["id"].to_pylist()) == [5, 6]
     table.overwrite(session.createDataFrame([(7,)], "id long"), "levenshtein(string(id), '5') = 0")
     assert sorted(table.scan(branch="audit").to_arrow()["id"].to_pylist()) == [6, 7]
-    table.delete("id = 6")
+    table.delete("id = 6")  # takes no frame: the active session's audit is not passed by
     assert table.scan(branch="audit").to_arrow()["id"].to_pylist() == [7] and sorted(table.to_arrow()["id"].to_pylist()) == [5, 6]
+
+
+def test_arrow_rows_are_upserted_and_merged_under_the_settings_of_a_session_that_the_call_names(table, session):
+    table.append(pa.table({"id": [1, 2]}))
+    table.set_properties(**{"write.wap.enabled": True})
+    session.conf.set("spark.wap.branch", "audit")
+    session.conf.set("spark.sql.iceberg.snapshot-property.k", "session")
+    more = pa.table({"id": [2, 3]})
+    assert table.upsert(more, ["id"]).summary["engine-name"] == "frazil"
+    table.merge(more, "target.id = source.id").when_matched_delete().execute()
+    assert "audit" not in table.refs() and table.to_arrow()["id"].to_pylist() == [1] and "k" not in table.current_snapshot().summary
+    table.upsert(more, ["id"], spark=session)
+    table.merge(pa.table({"id": [2]}), "target.id = source.id", spark=session).when_matched_delete().execute()
+    assert sorted(table.scan(branch="audit").to_arrow()["id"].to_pylist()) == [1, 3] and table.to_arrow()["id"].to_pylist() == [1]
+    assert table.snapshot_by_name("audit").summary["k"] == "session"
+    table.upsert(session.createDataFrame([(4,)], "id long"), ["id"])  # a Spark frame names its session
+    assert sorted(table.scan(branch="audit").to_arrow()["id"].to_pylist()) == [1, 3, 4]
 
 
 def test_case_sensitive_at_spark_doors_is_the_callers_then_the_sessions(spark, table, settings):

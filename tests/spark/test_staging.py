@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from frazil.errors import Unsupported
 from frazil.spark.dml import staging
+from frazil.spark.tasks.stragglers import remove_folder
 from frazil.storage import storage_for
 
 pytestmark = pytest.mark.spark
@@ -28,7 +29,7 @@ def test_rows_come_back_with_their_numbers_as_often_as_wanted(session, place):
     assert again[0] == again[1] and [r["n"] for r in again[0]] == list(range(1000)) and staged.rows == 1000 and len(staged.files) == 4
     held = pa.concat_tables([staging.open_file(staged, n) for n in range(4)])
     assert held.column("r").to_pylist() == [r["r"] for r in again[0]] and sorted(held.column("id").to_pylist()) == list(range(1000))
-    staging.remove(staged)
+    remove_folder(staged.storage, staged.folder)
     assert not os.path.exists(staged.folder)
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from frazil.errors import StorageError
+from frazil.spark.scan import hadoop_s3, paths
 from frazil.spark.scan.paths import jvm_can_open
 from frazil.storage import Credentials, storage_for, vended
 from tests.storage.conftest import s3_place
@@ -175,6 +176,18 @@ def test_the_jvm_does_not_open_files_whose_credentials_it_does_not_have(catalog:
     known = {"s3://bucket": True}
     assert not jvm_can_open(None, "s3://bucket/t/a.parquet", known, storage) and jvm_can_open(None, "/t/a.parquet", known, storage)
     assert jvm_can_open(None, "s3://bucket/t/a.parquet", known, storage_for("s3://bucket/t"))
+
+
+def test_a_store_whose_files_are_left_to_arrow_for_their_credentials_is_told_once(
+    catalog: VendingCatalog, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hadoop_s3, "_TOLD", set())
+    monkeypatch.setattr(paths, "jvm_of", lambda _: object())
+    storage = storage_for("s3://bucket/t", {}, catalog)
+    for name in ("t/a.parquet", "t/b.parquet"):
+        assert not jvm_can_open(None, f"s3://bucket/{name}", {}, storage)
+    (said,) = [r.getMessage() for r in caplog.records if "by Arrow" in r.getMessage()]
+    assert said.startswith("Files at s3://bucket are read by Arrow in Python tasks") and "vends credentials" in said
 
 
 @pytest.mark.skipif(not os.environ.get("FRAZIL_TEST_S3"), reason="no S3 server runs: FRAZIL_TEST_S3 is not set")

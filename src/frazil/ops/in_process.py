@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -30,7 +30,12 @@ from frazil.tasks.runner import InProcess, Runner
 
 @dataclass(frozen=True)
 class InProcessEngine:
-    """Implement `ops.engine.Engine` without Spark. Frames are Arrow data; reads return a stream of Arrow batches."""
+    """Implement `ops.engine.Engine` without Spark. Frames are Arrow data; reads return a stream of Arrow batches. `name` and `version`: of
+    the program that snapshot summaries name."""
+
+    _: KW_ONLY
+    name: str = "frazil"
+    version: str = VERSION
 
     @property
     def evaluates_sql(self) -> bool:
@@ -50,7 +55,7 @@ class InProcessEngine:
         return {}
 
     def facts(self) -> dict[str, str]:
-        return {"engine-name": "frazil", "engine-version": VERSION}
+        return {"engine-name": self.name, "engine-version": self.version}
 
     def runner(self, metadata: TableMetadata, storage: Storage) -> Runner:
         return InProcess()

@@ -84,9 +84,11 @@ class TableOperation:
     def step(self, arguments: WriteArguments, engine: Engine, runner: Runner, rows: InputFrame | None = None, named: bool = True) -> Step:
         """Begin a row-level change of the table as staged so far. Conflicts with other writers are looked for from the snapshot that was
         loaded. `named`: whether the caller chose the Spark session. Only then do its settings (case, zone, ANSI) apply: a session that
-        merely happens to run does the work, but does not change what conditions mean."""
+        merely happens to run does the work, but does not change what conditions mean. Nor does it say where the rows of an Arrow frame go
+        and how they are written (write-audit-publish, write options); a change without a frame goes where the session's SQL would write."""
         self.check_open()
-        to = self.target(arguments, rows.engine if rows is not None and rows.engine.evaluates_sql else engine)
+        of_frame = rows is not None and (rows.engine.evaluates_sql or not named)
+        to = self.target(arguments, rows.engine if rows is not None and of_frame else engine)
         self._preview = self._preview or Preview(self.base.metadata, self.storage)
         to_staged = to.with_metadata(self._preview.metadata(self.actions))
         settings = (engine if named else IN_PROCESS).settings(arguments.case_sensitive)

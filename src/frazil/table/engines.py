@@ -95,10 +95,11 @@ def active_session() -> Session | None:
     sql = sys.modules.get("pyspark.sql")
     if sql is None:
         return None
-    # The active session belongs to a thread; a thread without one uses the session that this process made.
-    session: Session | None = sql.SparkSession.getActiveSession() or getattr(sql.SparkSession, "_instantiatedSession", None)
-    if session is not None:
-        check_pyspark(sys.modules["pyspark"].__version__)
+    try:  # the active session belongs to a thread; a thread without one uses the session that this process made
+        session: Session = sql.SparkSession.active()
+    except sys.modules["pyspark.errors"].PySparkRuntimeError:  # there is none
+        return None
+    check_pyspark(sys.modules["pyspark"].__version__)
     return session
 
 

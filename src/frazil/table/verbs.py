@@ -184,7 +184,8 @@ class Verbs(ABC, Generic[R, P]):
 
         `where`: another name for `delete_filter`, as in `update`. `mode`: copy-on-write or merge-on-read; None: the table's
         write.delete.mode. `runner`: "in-process" or a Runner; None: Spark if a session is given or active, else this process. `spark`: the
-        session that does the work, whose settings then apply to the filter.
+        session that does the work, whose settings then apply to the filter. The `spark.wap.…` and `spark.sql.iceberg.*` of the session that
+        does the work apply also where it is merely active, as they do to SQL's DELETE.
         """
         if where is not None and not isinstance(delete_filter, AlwaysTrue):
             raise InvalidInput("delete takes one filter: delete_filter and where= are both given.", hint="Join them by AND.")
@@ -245,7 +246,8 @@ class Verbs(ABC, Generic[R, P]):
         """Update the rows whose keys the frame holds and whose columns differ, and insert its other rows, as one snapshot.
 
         `join_cols`: the key columns; None: the table's identifier fields. `mode`: copy-on-write or merge-on-read; None: the table's
-        write.merge.mode. `runner`, `spark`: as for `delete`. Raises InvalidInput for a key that the frame holds more than once.
+        write.merge.mode. `runner`, `spark`: as for `delete`, but the settings of a session that is merely active do not apply to frames
+        other than Spark's, as in `append`. Raises InvalidInput for a key that the frame holds more than once.
         """
         arguments = WriteArguments("merge", branch, snapshot_properties, write_options, case_sensitive)
 
@@ -274,7 +276,7 @@ class Verbs(ABC, Generic[R, P]):
     ) -> MergeBuilder[R]:
         """Begin a MERGE of a frame into this table. Add clauses by `.when_…`, then run it as one snapshot by `.execute()`.
 
-        `on`: the condition over `target.…` and `source.…`. `runner`, `spark`: as for `delete`. The write option `merge_schema=True` adds
+        `on`: the condition over `target.…` and `source.…`. `runner`, `spark`: as for `upsert`. The write option `merge_schema=True` adds
         the assigned columns that only the frame has.
         """
         arguments = WriteArguments("merge", branch, snapshot_properties, write_options, case_sensitive)

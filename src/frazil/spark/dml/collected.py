@@ -19,8 +19,8 @@ from frazil.arrow.write.conform import conform
 from frazil.rows.source import MergeSource
 from frazil.spark.dml.staging import StagedFrame, plain, stage_table
 from frazil.spark.host.failures import failure
+from frazil.spark.host.frame_size import is_small
 from frazil.spark.host.interruptible import interruptible
-from frazil.spark.host.jvm_plans import estimated_bytes
 from frazil.spark.tasks.stragglers import settle
 from frazil.spark.types.arrow_types import arrow_schema
 from frazil.spark.types.fitted import fitted
@@ -57,7 +57,7 @@ def collect(frame: DataFrame, folder: str) -> CollectedFrame | None:
     spark = frame.sparkSession
     schema = plain(frame.schema)
     by_place = frame.toDF(*(f"c{n}" for n in range(len(schema))))
-    if estimated_bytes(by_place) > _limit(str(spark.conf.get(_BROADCAST, "10MB"))):
+    if not is_small(by_place, _limit(str(spark.conf.get(_BROADCAST, "10MB")))):
         return None
     try:
         table = interruptible(spark, by_place.toArrow)

@@ -51,12 +51,12 @@ from frazil.spark.dml.change_tasks import (
 )
 from frazil.spark.dml.checked import GivenExpression, checked
 from frazil.spark.dml.new_values import Given, NewColumns, failed, given_expressions
-from frazil.spark.dml.staging import folder_of, remove, shared
+from frazil.spark.dml.staging import folder_of, shared
 from frazil.spark.host.interruptible import interruptible
 from frazil.spark.host.settings import sensitivity, temporarily
 from frazil.spark.host.workers import guarded
 from frazil.spark.read.native_read import read, understood
-from frazil.spark.tasks.stragglers import attempts_on
+from frazil.spark.tasks.stragglers import attempts_on, remove_folder
 from frazil.spark.tasks.where import runner_of
 from frazil.spark.types.spark_types import contains, spark_type, time_enabled, to_spark
 from frazil.spark.write.conform_frame import REQUIRED
@@ -233,7 +233,7 @@ class Job:
                 raise value_error from e
             raise
         finally:
-            remove(folder_of(write), write.storage)
+            remove_folder(write.storage, folder_of(write))
 
     def write(self, frame: DataFrame, *, new_rows: bool, numbered: bool = False, inserts: bool = False) -> list[TaskReport]:
         """Run the first job and return its reports. `inserts`: all rows are new, so none has a position in the table."""

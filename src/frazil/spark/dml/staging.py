@@ -11,7 +11,6 @@ are deleted with the folder, which the caller removes at the end (`remove`).
 
 from __future__ import annotations
 
-import contextlib
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,7 +31,7 @@ from frazil.spark.host.failures import failure
 from frazil.spark.host.interruptible import interruptible
 from frazil.spark.host.workers import check_shared, check_workers, guarded
 from frazil.spark.tasks.numbered_groups import over_groups
-from frazil.spark.tasks.stragglers import settle
+from frazil.spark.tasks.stragglers import folder_removed_on_error
 from frazil.spark.tasks.this_task import this_task
 from frazil.spark.types.arrow_types import arrow_schema
 from frazil.spark.types.fitted import fitted
@@ -115,11 +114,10 @@ def stage(frame: DataFrame, folder: str, storage: Storage) -> StagedFrame:
     shared(spark, storage, folder)
     staged = StagedFrame(place, storage, arrow_schema(schema), schema)
     try:
-        by_place = frame.toDF(*(f"c{n}" for n in range(len(schema))))  # Spark would look for a name with a dot inside a struct
-        parts = interruptible(spark, by_place.mapInArrow(guarded(__name__, "write_part", staged), _REPORT).collect)
+        with folder_removed_on_error(spark, storage, place):
+            by_place = frame.toDF(*(f"c{n}" for n in range(len(schema))))  # Spark would look for a name with a dot inside a struct
+            parts = interruptible(spark, by_place.mapInArrow(guarded(__name__, "write_part", staged), _REPORT).collect)
     except BaseException as e:
-        settle(spark)
-        remove(staged)
         raise failure(e, folder) or e from e
     reports = [cloudpickle.loads(bytes(r["report"])) for r in sorted(parts, key=lambda r: int(r["part"]))]
     values = {k: v for k in range(len(schema)) if (v := _combined([r[1][k] for r in reports if k in r[1]])) is not None}
@@ -138,15 +136,6 @@ def shared(spark: Any, storage: Storage, folder: str) -> None:
     check_workers(spark)
     if (local := storage.local_path(folder)) is not None:
         check_shared(spark, local.rpartition("/staging-")[0] or local)
-
-
-def remove(staged: StagedFrame | str, storage: Storage | None = None) -> None:
-    """Delete the folder of a staged frame, or any folder. Errors are ignored, since files that stay are harmless orphans."""
-    folder, store = (staged.folder, staged.storage) if isinstance(staged, StagedFrame) else (staged, storage)
-    assert store is not None
-    with contextlib.suppress(Exception):
-        if store.is_directory(folder):
-            store.delete_tree(folder)
 
 
 def as_frame(spark: Any, staged: StagedFrame, row_number: str | None = None, without: bytes = b"") -> DataFrame:

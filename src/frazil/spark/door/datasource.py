@@ -47,7 +47,6 @@ from frazil.scan.combine import combine_for
 from frazil.scan.inspect import metadata_table_schema
 from frazil.spark.door.read_target import ReadTarget, locate, read_request
 from frazil.spark.door.stream_read import asks_for_stream, bare_spec
-from frazil.spark.host.settings import spark_facts
 from frazil.spark.streams.keyed_writer import KeyedStreamWriter
 from frazil.spark.streams.source_writer import StreamSourceWriter, place_options, stream_options
 from frazil.spark.streams.stream_reader import TableStreamReader
@@ -214,13 +213,8 @@ class SourceReader(DataSourceReader):
             yield fitted(batch, self._arrow)
 
 
-@dataclass(frozen=True)
-class SideProcessEngine(InProcessEngine):
-    """Implement the engine for PySpark's data source processes: rows are Arrow batches, and no session is known."""
-
-    def facts(self) -> dict[str, str]:
-        """Return what a snapshot summary says about the engine."""
-        return spark_facts(pyspark.__version__)
+SIDE_PROCESS = InProcessEngine(name="spark", version=pyspark.__version__)
+"""The engine of PySpark's data source processes: rows are Arrow batches, and no session is known."""
 
 
 def _write_arguments(options: Mapping[str, str], overwrite: bool) -> WriteArguments:
@@ -247,8 +241,8 @@ class SourcePlace:
         return cls(options.get("path", ""), {k[8:]: v for k, v in options.items() if k.lower().startswith("catalog.")})
 
     @property
-    def engine(self) -> SideProcessEngine:
-        return SideProcessEngine()
+    def engine(self) -> InProcessEngine:
+        return SIDE_PROCESS
 
     @property
     def table(self) -> tuple[CatalogBackend, LoadedTable, str]:
@@ -284,7 +278,7 @@ class SourceWriter(DataSourceArrowWriter):
         _, loaded, _ = self.table
         metadata = loaded.metadata
         self._verb = arguments.verb
-        self._to = target(arguments, metadata, loaded.storage, metadata.last_column_id, SideProcessEngine(), {})
+        self._to = target(arguments, metadata, loaded.storage, metadata.last_column_id, SIDE_PROCESS, {})
         if self._verb == "overwrite":
             check_overwrite(self._to, AlwaysTrue())
         self._start = None if self._verb == "append" else start_of(metadata, self._to)
@@ -306,8 +300,8 @@ class SourceWriter(DataSourceArrowWriter):
         return self._to.branch
 
     @property
-    def engine(self) -> SideProcessEngine:
-        return SideProcessEngine()
+    def engine(self) -> InProcessEngine:
+        return SIDE_PROCESS
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task, in a worker."""
@@ -336,7 +330,7 @@ class SourceWriter(DataSourceArrowWriter):
             backend, base, name = self.table
             attempts.remove_unreported(f.file_path for f in files)
             staged = self._staged(files)
-        with TableOperation(backend, base, name, SideProcessEngine()) as operation:
+        with TableOperation(backend, base, name, SIDE_PROCESS) as operation:
             operation.add(staged)
 
     def _staged(self, files: tuple[DataFile, ...]) -> StagedWrite:

@@ -28,7 +28,7 @@ from frazil.rows.source import MergeSource, SourceFiles, on_storage, open_source
 from frazil.rows.source import stage as stage_in_process
 from frazil.spark.dml import merge_by_sql, row_changes
 from frazil.spark.dml.collected import CollectedFrame, collect
-from frazil.spark.dml.staging import folder_of, remove
+from frazil.spark.dml.staging import folder_of
 from frazil.spark.dml.staging import stage as stage_by_spark
 from frazil.spark.host.jvm import is_stopped
 from frazil.spark.host.quiet import quietly
@@ -45,6 +45,7 @@ from frazil.spark.host.settings import (
 )
 from frazil.spark.read import changelog_frame, native_read
 from frazil.spark.read.view_refresh import follow
+from frazil.spark.tasks.stragglers import remove_folder
 from frazil.spark.tasks.where import runner_of, runs_in_driver
 from frazil.spark.types.arrow_types import for_spark
 from frazil.spark.types.spark_types import collated_columns, from_spark
@@ -144,7 +145,7 @@ class SparkEngine:
             try:
                 yield _staged_by_spark(frame, folder, write.storage)
             finally:
-                remove(folder, write.storage)
+                remove_folder(write.storage, folder)
             return
         with stage_in_process(frame, like=like, case_sensitive=case_sensitive) as source:
             if in_driver or source.nbytes <= WITH_TASKS:

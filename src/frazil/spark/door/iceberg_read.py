@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from frazil.spark.door.engine import SparkEngine
+from frazil.spark.door.engine import engine_on
 from frazil.spark.door.read_target import ReadTarget, locate, read_request
 from frazil.spark.door.session_catalogs import session_catalogs
 from frazil.spark.host.settings import session_zone
@@ -22,7 +22,7 @@ def load(spark: Any, options: Mapping[str, Any]) -> DataFrame:
 
 def frame_of(spark: Any, target: ReadTarget) -> DataFrame:
     """Return a DataFrame of a target: a metadata table is small and read at once, the table's rows and its changelog are read lazily."""
-    engine = SparkEngine(spark)
+    engine = engine_on(spark)
     if target.is_changelog:
         return engine.read_changelog(target.changelog())
     if target.metadata_table is not None:

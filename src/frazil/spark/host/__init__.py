@@ -4,6 +4,7 @@ __all__ = [
     "expression_text",
     "failures",
     "fall_back",
+    "frame_size",
     "interruptible",
     "jvm",
     "jvm_hadoop",

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from frazil.errors import ParseError
 from frazil.expr.parse import parse
 from frazil.expr.tokens import error, tokens
-from frazil.spark.host.jvm_plans import parsed_kind
+from frazil.spark.host.jvm_plans import NodeKind, parsed_kind
 from frazil.spark.host.quiet import quietly
 
 _SPARK_POSITION = re.compile(r"\(line (\d+), pos (\d+)\)")
@@ -35,7 +35,7 @@ def check_text(spark: Any, text: str) -> None:
 
 def _has_alias(spark: Any, text: str) -> bool:
     if (kind := parsed_kind(spark, text)) is not None:
-        return kind in ("Alias", "MultiAlias")
+        return kind in (NodeKind.ALIAS, NodeKind.MULTI_ALIAS)
     # Spark Connect does not show what its parser returns, so the text is parsed a second time where an alias is a syntax error.
     _parse_on_server(spark, text)
     try:

@@ -17,7 +17,8 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from typing import Any, TypeVar
 
-from frazil.spark.host.jvm import jvm_of, set_active
+from frazil.spark.host.fall_back import fall_back
+from frazil.spark.host.jvm import NOT_AS_KNOWN, jvm_of, set_active
 
 R = TypeVar("R")
 _PATIENCE = 30.0  # seconds to wait for a cancelled job
@@ -25,7 +26,8 @@ _PATIENCE = 30.0  # seconds to wait for a cancelled job
 
 def interruptible(spark: Any, job: Callable[[], R]) -> R:
     """Return the result of a call that runs Spark jobs. If it is interrupted, cancel its jobs, wait until they have ended (30 seconds at
-    most), and raise the interrupt. A call from a thread other than the main one is made directly, since no signal reaches it."""
+    most), and raise the interrupt. A call from a thread other than the main one is made directly, since no signal reaches it, and so is
+    any call if Spark has changed how a thread gets its session."""
     if threading.current_thread() is not threading.main_thread():
         return job()
     from pyspark import InheritableThread  # imported here since workers import this module too, and do not need it
@@ -40,6 +42,10 @@ def interruptible(spark: Any, job: Callable[[], R]) -> R:
         try:
             set_active(spark, jvm)
             spark.sparkContext.addJobTag(tag)
+        except NOT_AS_KNOWN as e:
+            outcome.set_exception(_NotStarted(e))
+            return
+        try:
             outcome.set_result(job())
         except BaseException as e:
             outcome.set_exception(e)
@@ -47,10 +53,21 @@ def interruptible(spark: Any, job: Callable[[], R]) -> R:
     InheritableThread(target=contextvars.copy_context().run, args=(work,), session=spark, name=tag, daemon=True).start()
     try:
         return outcome.result()
+    except _NotStarted as e:
+        fall_back("The active session of a thread", e.reason, "Jobs go on when their call is interrupted with Ctrl-C.")
+        return job()
     except BaseException:
         if not outcome.done():
             _cancel(spark, tag, outcome)
         raise
+
+
+class _NotStarted(Exception):
+    """Report that the thread of a job could not be prepared, so that no job has begun."""
+
+    def __init__(self, reason: Exception):
+        super().__init__(reason)
+        self.reason = reason
 
 
 def _cancel(spark: Any, tag: str, outcome: Future[Any]) -> None:

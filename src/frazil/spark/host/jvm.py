@@ -24,9 +24,9 @@ from pyspark import SparkContext
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import Column
 
-NOT_AS_KNOWN = (Py4JError, TypeError, AttributeError, NotImplementedError)
-"""The errors that calls raise where Spark lacks a class, a constructor or a method. TypeError is among them because py4j takes the name of
-a class that does not exist for a package, which cannot be called."""
+NOT_AS_KNOWN = (Py4JError, TypeError, AttributeError, NotImplementedError, ImportError)
+"""The errors that calls raise where Spark lacks a class, a constructor or a method, and PySpark a module. TypeError is among them because
+py4j takes the name of a class that does not exist for a package, which cannot be called."""
 SPARK = "org.apache.spark."
 CATALYST = SPARK + "sql.catalyst."
 EXPRESSIONS = CATALYST + "expressions."
@@ -40,8 +40,13 @@ _LISTENING = threading.Lock()
 
 def is_stopped(spark: Any) -> bool:
     """Tell whether a session has been stopped."""
-    context = getattr(spark, "_sc", None)  # sessions of Spark Connect have none
+    context = context_of(spark)
     return getattr(spark, "is_stopped", False) is True or (context is not None and getattr(context, "_jsc", context) is None)
+
+
+def context_of(spark: Any) -> Any:
+    """Return the SparkContext of a classic session, also of one that was stopped; None on Spark Connect."""
+    return getattr(spark, "_sc", None)
 
 
 def is_classic(frame: Any) -> bool:

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 S3A_FILE_SYSTEM = "org.apache.hadoop.fs.s3a.S3AFileSystem"
-S3A_PACKAGE = "org.apache.hadoop.fs.s3a."
-"""The package of the providers of credentials that come with S3A."""
+S3A_ANONYMOUS = "org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider"
+S3A_KEYS = "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
+S3A_SESSION_KEYS = "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider"
 
 
 def has_file_system(spark: Any, scheme: str) -> bool:

@@ -34,6 +34,7 @@ class NodeKind(StrEnum):
     LESS_OR_EQUAL = "LessThanOrEqual"
     LITERAL = "Literal"
     MEMBER = "GetStructField"
+    MULTI_ALIAS = "MultiAlias"
     NOT = "Not"
     OR = "Or"
     STARTS_WITH = "StartsWith"

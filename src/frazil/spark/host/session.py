@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from frazil.errors import InvalidInput
 from frazil.spark.host.java import check_java
-from frazil.spark.host.jvm import has_jvm, jvm_property, running_context, spark_home
+from frazil.spark.host.jvm import context_of, has_jvm, jvm_property, running_context, spark_home
 
 _PYTHON = "PYSPARK_PYTHON"
 _FIXED = ("spark.master", "spark.app.name", "spark.hadoop.")  # a running session accepts these, and ignores them
@@ -108,7 +108,7 @@ def _check_running(settings: Mapping[str, str]) -> None:
 def use_this_python(spark: Any) -> None:
     """Let the workers of a local master run this Python, unless another one was chosen. PySpark would start the first python3 on the PATH,
     which is not that of a virtual environment unless the environment is activated."""
-    context = getattr(spark, "_sc", None)  # sessions of Spark Connect have none
+    context = context_of(spark)
     if context is None or not str(context.master).startswith("local") or os.environ.get(_PYTHON) not in (None, sys.executable):
         return
     if context.pythonExec == "python3" and context.getConf().get("spark.pyspark.python", None) is None:

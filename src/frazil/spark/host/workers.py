@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from frazil.errors import InvalidInput, NotInstalledError
 from frazil.spark.host.interruptible import interruptible
-from frazil.spark.host.jvm import default_parallelism, largest_heap
+from frazil.spark.host.jvm import context_of, default_parallelism, largest_heap
 from frazil.spark.host.quick_arrow import without_pandas
 from frazil.spec.properties import size_in_bytes
 from frazil.storage.base import translated_errors
@@ -116,7 +116,7 @@ def check_workers(spark: Any) -> None:
 def _python_of(spark: Any) -> str:
     """Return the Python executable that workers are started with. The SparkContext is asked first: `session.use_this_python` may have
     changed it there."""
-    if (context := getattr(spark, "_sc", None)) is not None:
+    if (context := context_of(spark)) is not None:
         return str(context.pythonExec)
     return os.environ.get("PYSPARK_PYTHON") or str(spark.conf.get("spark.pyspark.python", None) or "python3")
 

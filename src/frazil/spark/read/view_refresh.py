@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from frazil.catalog import LoadedTable
-from frazil.spark.host.jvm import Jvm, is_stopped, jvm_of
+from frazil.spark.host.fall_back import fall_back
+from frazil.spark.host.jvm import NOT_AS_KNOWN, Jvm, is_stopped, jvm_of
 from frazil.spark.host.jvm_plans import written_plan
 from frazil.spark.host.jvm_views import CachedView, NumberedTag, PlanTags, TemporaryView, TemporaryViews, rewritten
 from frazil.spec.metadata import TableMetadata
@@ -74,9 +75,12 @@ def _state_of(metadata: TableMetadata) -> Any:
 
 def follow(spark: Any, frame: Any, metadata: TableMetadata, make: Make) -> Any:
     """Tag the plan of a DataFrame over a table's current state, and return the DataFrame. On Spark Connect, where plans cannot be reached,
-    nothing is tagged and views are not refreshed."""
+    or if Spark's tags have changed, nothing is tagged and views are not refreshed."""
     if (jvm := jvm_of(spark)) is not None:
-        _tags(jvm).set(spark, written_plan(frame), Followed(spark, metadata, make))
+        try:
+            _tags(jvm).set(spark, written_plan(frame), Followed(spark, metadata, make))
+        except NOT_AS_KNOWN as error:
+            fall_back("The tag of a plan", error, "Temporary views keep the rows that they were created with.")
     return frame
 
 

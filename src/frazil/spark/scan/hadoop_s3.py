@@ -11,7 +11,15 @@ import logging
 from typing import Any
 
 from frazil.spark.host.jvm import class_is_loaded, jvm_of
-from frazil.spark.host.jvm_hadoop import S3A_FILE_SYSTEM, S3A_PACKAGE, hadoop_settings, hadoop_version, has_file_system
+from frazil.spark.host.jvm_hadoop import (
+    S3A_ANONYMOUS,
+    S3A_FILE_SYSTEM,
+    S3A_KEYS,
+    S3A_SESSION_KEYS,
+    hadoop_settings,
+    hadoop_version,
+    has_file_system,
+)
 from frazil.storage import Storage, catalog_properties
 from frazil.storage.locations import scheme_of
 
@@ -36,7 +44,7 @@ def s3_options(spark: Any, storage: Storage, location: str) -> dict[str, str] | 
     bucket = f"{scheme}://{after_scheme.partition('/')[0]}"
     own = has_file_system(spark, scheme)
     if not own and not class_is_loaded(spark, S3A_FILE_SYSTEM):
-        _tell(
+        tell_once(
             f"Files at {bucket} are read by Arrow in Python tasks, since Spark has no hadoop-aws, with which its own scan would read them: "
             f"start the session with spark.jars.packages=org.apache.hadoop:hadoop-aws:{hadoop_version(spark)}."
         )
@@ -44,13 +52,13 @@ def s3_options(spark: Any, storage: Storage, location: str) -> dict[str, str] | 
     settings = _settings(dict(catalog_properties(storage)))
     for key, value in hadoop_settings(spark, _CHOSEN & settings.keys()).items():
         if value != settings[key]:
-            _tell(f"Files at {bucket} are read by Arrow in Python tasks, since spark.hadoop.{key} is not what the catalog says.")
+            tell_once(f"Files at {bucket} are read by Arrow in Python tasks, since spark.hadoop.{key} is not what the catalog says.")
             return None
     if not own:
         settings[f"fs.{scheme}.impl"] = S3A_FILE_SYSTEM
     before = _OPENED.setdefault((id(jvm), bucket), settings)
     if before != settings:
-        _tell(f"Files at {bucket} are read by Arrow in Python tasks, since another catalog reached that bucket with other settings.")
+        tell_once(f"Files at {bucket} are read by Arrow in Python tasks, since another catalog reached that bucket with other settings.")
         return None
     return settings
 
@@ -78,10 +86,9 @@ def _settings(properties: dict[str, str]) -> dict[str, str]:
     elif (style := properties.get("s3.path-style-access")) is not None:
         settings["fs.s3a.path.style.access"] = style.lower()
     if properties.get("s3.anonymous", "").lower() == "true":
-        settings["fs.s3a.aws.credentials.provider"] = S3A_PACKAGE + "AnonymousAWSCredentialsProvider"
+        settings["fs.s3a.aws.credentials.provider"] = S3A_ANONYMOUS
     elif s3_option("access-key-id"):
-        kind = "TemporaryAWSCredentialsProvider" if s3_option("session-token") else "SimpleAWSCredentialsProvider"
-        settings["fs.s3a.aws.credentials.provider"] = S3A_PACKAGE + kind
+        settings["fs.s3a.aws.credentials.provider"] = S3A_SESSION_KEYS if s3_option("session-token") else S3A_KEYS
     for name, key in (("connect-timeout", "fs.s3a.connection.establish.timeout"), ("request-timeout", "fs.s3a.connection.timeout")):
         if (seconds := properties.get(f"s3.{name}")) is not None:
             settings[key] = f"{round(float(seconds) * 1000)}ms"
@@ -95,7 +102,7 @@ def _is_virtual(properties: dict[str, str]) -> bool:
     return properties.get("s3.path-style-access", "true").lower() == "false"
 
 
-def _tell(text: str) -> None:
+def tell_once(text: str) -> None:
     """Log a text once in this process; addresses in it hold no secrets."""
     if text not in _TOLD:
         _TOLD.add(text)

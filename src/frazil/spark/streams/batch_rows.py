@@ -23,12 +23,12 @@ from frazil.errors import Unsupported
 from frazil.ops.engine import Engine
 from frazil.ops.stage import InputFrame
 from frazil.rows.source import MergeSource, SourceFiles, forget, open_source
-from frazil.spark.dml.staging import folder_of, remove, shared
+from frazil.spark.dml.staging import folder_of, shared
+from frazil.spark.host.frame_size import is_small
 from frazil.spark.host.interruptible import interruptible
-from frazil.spark.host.jvm_plans import estimated_bytes
 from frazil.spark.host.settings import is_case_sensitive
 from frazil.spark.host.workers import check_workers, guarded, parallelism
-from frazil.spark.tasks.stragglers import attempts_on, settle
+from frazil.spark.tasks.stragglers import attempts_on, folder_removed_on_error, remove_folder
 from frazil.spark.tasks.this_task import input_errors, this_task
 from frazil.spark.types.arrow_types import arrow_schema
 from frazil.spark.types.fitted import fitted
@@ -89,13 +89,9 @@ class FrameRows:
         spark, storage = self.frame.sparkSession, context.storage
         _refuse_memory(context)
         shared(spark, storage, folder)
+        with self._errors(), folder_removed_on_error(spark, storage, folder):
+            locations = self._run(reduction, "stage_part", StageWork(reduction, self.frame.schema, folder, storage))
         try:
-            with self._errors():
-                try:
-                    locations = self._run(reduction, "stage_part", StageWork(reduction, self.frame.schema, folder, storage))
-                except BaseException:
-                    settle(spark)
-                    raise
             files = tuple(location for of_task in locations for location in of_task)
             source = open_source(SourceFiles(files, storage)) if files else MergeSource(pa.table({}))
             try:
@@ -103,7 +99,7 @@ class FrameRows:
             finally:
                 forget(source)
         finally:
-            remove(folder, storage)
+            remove_folder(storage, folder)
 
     def written(self, reduction: Reduction, context: WriteContext, ids: Sequence[int], specs: Sequence[int]) -> ChangeFiles:
         spark = self.frame.sparkSession
@@ -158,7 +154,7 @@ def _few_tasks(frame: DataFrame) -> int | None:
     """Return as many tasks as there are slots for a batch that is known to be small. None for others: a task holds its rows in memory, so
     their number follows from the rows that were shuffled (adaptive execution), or from spark.sql.shuffle.partitions."""
     slots = parallelism(frame.sparkSession)
-    return slots if estimated_bytes(frame) <= slots * _SMALL else None
+    return slots if is_small(frame, slots * _SMALL) else None
 
 
 def _shuffle_key(column: Any, type_: Any) -> Any:

@@ -7,7 +7,6 @@ deletes, as the verbs without Spark do. The rows of one batch must fit into the 
 
 from __future__ import annotations
 
-import contextlib
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,8 +18,9 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 
 from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.ops.engine import Engine
-from frazil.spark.dml.staging import open_rows, remove
+from frazil.spark.dml.staging import open_rows
 from frazil.spark.streams.source_writer import batch_of_task
+from frazil.spark.tasks.stragglers import remove_folder
 from frazil.spark.tasks.this_task import this_task
 from frazil.spark.types.arrow_types import arrow_schema
 from frazil.spark.types.fitted import fitted
@@ -94,5 +94,4 @@ class KeyedStreamWriter(DataSourceStreamArrowWriter):
 
     def _remove(self, written: list[KeyedWritten]) -> None:
         for folder in {m.folder for m in written}:
-            with contextlib.suppress(Exception):
-                remove(folder, self._storage)
+            remove_folder(self._storage, folder)

@@ -1,13 +1,15 @@
-"""Wait for Spark tasks that outlive their job: speculative copies, and the other tasks of a failed job."""
+"""Wait for Spark tasks that outlive their job (speculative copies, the other tasks of a failed job), and remove what they wrote."""
 
 from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 from frazil.spark.host.jvm import running_tasks
+from frazil.storage import Storage
 from frazil.tasks.attempts import Attempts, WriteOperation
 
 LINGER = 2.5
@@ -35,3 +37,21 @@ def settle(spark: Any) -> float:
         while running_tasks(spark) and time.monotonic() < end:
             time.sleep(0.05)
     return LINGER
+
+
+@contextlib.contextmanager
+def folder_removed_on_error(spark: Any, storage: Storage, folder: str) -> Iterator[None]:
+    """Remove a folder after an error in the block, once no task of the session runs that would create it again."""
+    try:
+        yield
+    except BaseException:
+        settle(spark)
+        remove_folder(storage, folder)
+        raise
+
+
+def remove_folder(storage: Storage, folder: str) -> None:
+    """Delete a folder for temporary files. Errors are ignored, since files that stay are harmless orphans."""
+    with contextlib.suppress(Exception):
+        if storage.is_directory(folder):
+            storage.delete_tree(folder)

@@ -24,11 +24,10 @@ from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_options import LEVELS, check_level
 from frazil.arrow.write.write_parquet import leaf_paths
 from frazil.codec.partition_path import partition_path
-from frazil.errors import StorageError
 from frazil.spark.host.interruptible import interruptible
 from frazil.spark.host.settings import temporarily
 from frazil.spark.host.workers import heap_of_a_task
-from frazil.spark.tasks.stragglers import settle
+from frazil.spark.tasks.stragglers import folder_removed_on_error, remove_folder
 from frazil.spark.types.spark_types import contains
 from frazil.spark.write.catalyst_transforms import from_directory
 from frazil.spark.write.layout import Spread, spread
@@ -126,19 +125,17 @@ def write_by_folder(spark: Any, frame: DataFrame, context: WriteContext) -> list
         writer = writer.partitionBy(*rows.key_names)
     moved: list[str] = []
     try:
-        with temporarily(spark, {**_SETTINGS, **rows.settings, **_fanout(spark, context, rows)}):
-            interruptible(spark, lambda: writer.save("file://" + local))
-        return _adopt_all(local, context, rows, moved)
+        with folder_removed_on_error(spark, context.storage, staging):
+            with temporarily(spark, {**_SETTINGS, **rows.settings, **_fanout(spark, context, rows)}):
+                interruptible(spark, lambda: writer.save("file://" + local))
+            files = _adopt_all(local, context, rows, moved)
     except BaseException:
-        settle(spark)  # a task that still runs would create the folder again
         for path in moved:
             with contextlib.suppress(OSError):
                 os.unlink(path)
         raise
-    finally:
-        with contextlib.suppress(StorageError):  # what stays is an orphan; an earlier error is the one to raise
-            if os.path.isdir(local):
-                context.storage.delete_tree(staging)
+    remove_folder(context.storage, staging)
+    return files
 
 
 def _fanout(spark: Any, context: WriteContext, rows: Spread) -> dict[str, str]:
