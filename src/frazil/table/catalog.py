@@ -10,7 +10,7 @@ from frazil.catalog import CatalogBackend, PropertiesUpdateSummary
 from frazil.catalog import Identifier as Parts
 from frazil.catalog.names import full_name, identifier_parts
 from frazil.errors import InvalidInput, NamespaceAlreadyExistsError, TableAlreadyExistsError
-from frazil.expr.quoted import back_quoted
+from frazil.expr.sql_text import back_quoted
 from frazil.maintain.imports.add_files import AddFilesResult
 from frazil.maintain.imports.move_tables import MoveTablesResult, every_table, move_tables
 from frazil.maintain.imports.new_tables import Import, MigrateTableResult, SnapshotTableResult, migrate, snapshot
