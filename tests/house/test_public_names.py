@@ -41,7 +41,7 @@ from frazil.stream.engine import StreamWriter
 from frazil.stream.sink.many_tables import SetAside, TablesResult
 from frazil.table.catalog import Catalog
 from frazil.table.catalog_transaction import CatalogTransaction, CreateTableTransaction, TransactionPart
-from frazil.table.changes import ChangesScan
+from frazil.table.changelog import ChangesScan
 from frazil.table.evolve import ManageSnapshots, UpdateProperties, UpdateSchema, UpdateStatistics, Updating
 from frazil.table.handed.expire_chain import ExpireSnapshots
 from frazil.table.inspect import InspectTable
