@@ -17,6 +17,8 @@ import frazil
 from frazil import errors, testing
 from frazil.commit.evolve.evolve_sort_order import UpdateSortOrder
 from frazil.commit.evolve.evolve_spec import UpdateSpec
+from frazil.commit.evolve.update_properties import UpdateProperties
+from frazil.commit.evolve.update_statistics import UpdateStatistics
 from frazil.maintain.advice.auto import AutoResult
 from frazil.maintain.advice.finding import Finding, Findings
 from frazil.maintain.compact.procedure import RewriteDataFilesResult
@@ -43,7 +45,7 @@ from frazil.stream.sink.many_tables import SetAside, TablesResult
 from frazil.table.catalog import Catalog
 from frazil.table.catalog_transaction import CatalogTransaction, CreateTableTransaction, TransactionPart
 from frazil.table.changelog import ChangesScan
-from frazil.table.evolve import ManageSnapshots, UpdateProperties, UpdateSchema, UpdateStatistics, Updating
+from frazil.table.evolve import ManageSnapshots, UpdateSchema, Updating
 from frazil.table.handed.actions import RewriteDataFiles
 from frazil.table.handed.expire_chain import ExpireSnapshots
 from frazil.table.inspect import InspectTable

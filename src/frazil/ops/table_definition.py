@@ -9,12 +9,12 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from frazil.arrow.write import conform
+from frazil.commit.evolve.update_properties import property_texts
 from frazil.commit.new_table import new_metadata
 from frazil.errors import InvalidInput, ValidationError
 from frazil.expr.sql_text import back_quoted
 from frazil.ops.engine import Frame
 from frazil.ops.frames import is_spark_frame, is_spark_type
-from frazil.ops.metadata_changes import property_texts
 from frazil.spec.ddl import parse_schema
 from frazil.spec.metadata import DEFAULT_FORMAT_VERSION, SUPPORTED_FORMAT_VERSION, TableMetadata
 from frazil.spec.partitioning import PartitionSpec, build_spec
