@@ -7,8 +7,10 @@ VENV := .venv
 PY := $(VENV)/bin/python
 PEERS := $(CACHE)/peers
 ARGS ?=
-# The tests of one room wait for no server that they do not ask.
-ASKING := $(or $(if $(filter tests/%,$(ARGS)),,all),$(filter tests/catalog% tests/storage%,$(ARGS)))
+# Tests whose files ask no server wait for none.
+GIVEN := $(foreach given,$(filter tests/%,$(ARGS)),$(firstword $(subst ::, ,$(given))))
+ASKS := FRAZIL_TEST_(POSTGRES|MARIADB|S3|HDFS|REST|HMS|NESSIE)|behind_proxies
+ASKING := $(if $(GIVEN),$(filter tests/catalog% tests/storage%,$(GIVEN))$(shell grep -rlE "$(ASKS)" --include=*.py $(GIVEN)),all)
 SERVERS := postgres,mariadb,s3,hdfs,iceberg_rest,hms2,hms4,nessie
 WITH_SERVERS := PYTHON=$(abspath $(PY)) SERVICES_CACHE=$(abspath $(CACHE))/services tests/services/with.sh $(SERVERS)
 SERVED := $(if $(ASKING),$(WITH_SERVERS))
