@@ -27,7 +27,7 @@ def test_an_identifier_is_split_at_dots_outside_of_back_quotes(text: str, parts:
 
 @pytest.mark.parametrize("text", ["", ".", "db.", ".t", "a..b", "db.`t", "db.t`", "a`b`", "`a`b.c", "db.``", "`a` .b"])
 def test_empty_parts_and_stray_back_quotes_are_refused(text: str) -> None:
-    with pytest.raises(InvalidInput, match="no identifier"):
+    with pytest.raises(InvalidInput, match="is not an identifier"):
         identifier_parts(text)
 
 

@@ -32,7 +32,7 @@ def identifier_parts(text: str) -> tuple[str, ...]:
             break
         position += 1
     hint = "Put a name that holds a dot or a back-quote into back-quotes, as in db.`a.b`."
-    raise InvalidInput(f"{text!r} is no identifier: give names with dots between them, as in db.events.", hint=hint)
+    raise InvalidInput(f"{text!r} is not an identifier: give names with dots between them, as in db.events.", hint=hint)
 
 
 def full_name(parts: Sequence[str]) -> str:

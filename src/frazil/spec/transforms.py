@@ -211,7 +211,7 @@ def parse_term(text: str) -> TransformTerm:
     if function in _SIMPLE and len(arguments) == 1:
         return TransformTerm(_SIMPLE[function], unquote(arguments[0]), name)
     known = "Known: identity, bucket(n, c), truncate(w, c), years, months, days, hours, void."
-    raise ParseError(f"{text!r} is no partition transform.", hint=known)
+    raise ParseError(f"{text!r} is not a partition transform.", hint=known)
 
 
 def unquote(column: str) -> str:
