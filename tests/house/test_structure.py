@@ -185,7 +185,7 @@ def test_doors_name_what_is_there() -> None:
 
 
 def test_no_folder_holds_more_than_26_files() -> None:
-    folders = Counter(str(path.parent.relative_to(ROOT)) for path in MODULES.values())
+    folders = Counter(str(path.parent.relative_to(ROOT)) for path in (*MODULES.values(), *(ROOT / "tests").rglob("*.py")))
     assert {folder: count for folder, count in folders.items() if count > 26} == {}
 
 
@@ -281,8 +281,8 @@ def test_tests_that_start_spark_in_a_process_of_their_own_are_marked() -> None:
     starts = re.compile(r"SparkSession\.builder|spark_session\(")
     unmarked = []
     for path in (p for p in (ROOT / "tests").rglob("test_*.py") if p != Path(__file__)):
-        text = path.read_text()
-        scripts = [q.read_text() for q in path.parent.rglob("*.py") if f'"{q.name}"' in text or f'/{q.name}"' in text]
+        text, room_of_tests = path.read_text(), ROOT / "tests" / path.relative_to(ROOT / "tests").parts[0]
+        scripts = [q.read_text() for q in room_of_tests.rglob("*.py") if f'"{q.name}"' in text or f'/{q.name}"' in text]
         if "subprocess" in text and any(map(starts.search, [text, *scripts])) and "mark.spark" not in text:
             unmarked.append(str(path.relative_to(ROOT)))
     assert unmarked == []
