@@ -55,10 +55,10 @@ def changes_of(days: int) -> pa.Table:
 
 def put_files(changes: pa.Table, folder: Path) -> None:
     folder.mkdir()
-    size = -(-len(changes) // FILES)
-    for n in range(FILES):
+    ends = [n * len(changes) // FILES for n in range(FILES + 1)]
+    for n, (start, end) in enumerate(zip(ends, ends[1:], strict=False)):
         file = folder / f"{n:03d}.parquet"
-        pq.write_table(changes.slice(n * size, size), file)
+        pq.write_table(changes.slice(start, end - start), file)
         os.utime(file, (1_700_000_000 + n,) * 2)  # Spark takes files in the order of their times
 
 

@@ -202,6 +202,17 @@ def test_a_name_keeps_its_back_quotes_in_the_call_to_use_instead():
     statement = statement_of("DROP TABLE prod . db . `a . b.c`")
     assert statement.name == "prod.db.`a . b.c`"
     assert statement.call("prod", ("db", "a . b.c")) == "frazil.load_catalog('prod').drop_table('db.`a . b.c`')."
+    assert statement_of("UPDATE db . `a``b . c` SET id = 1").name == "db.`a``b . c`"
+    assert statement_of("CALL prod . `system` . expire_snapshots('db.`a``b . c`')").name == "prod.db.`a``b . c`"
+
+
+@pytest.mark.spark
+def test_a_query_over_a_table_is_refused_with_its_name_whatever_stands_in_back_quotes(spark, home):
+    home[""].create_table("db.`a``b . c`", "id bigint")
+    for name in ("db . `a``b . c`", "default. db .`a``b . c`"):
+        with pytest.raises(Unsupported, match=r"over table .*db\.`a``b \. c` is not") as refused:
+            spark.sql(f"""SELECT 'db.r', "it's db.r" FROM {name} WHERE id = 1""")
+        assert "db.`a``b . c`').createOrReplaceTempView" in refused.value.hint
 
 
 def test_a_procedure_is_known_by_the_last_part_of_its_name_not_by_a_dot_within_a_part():

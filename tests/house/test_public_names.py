@@ -9,6 +9,7 @@ import importlib
 import inspect
 from collections.abc import Iterator
 from dataclasses import is_dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ import frazil
 from frazil import errors, testing
 from frazil.commit.evolve.evolve_sort_order import UpdateSortOrder
 from frazil.commit.evolve.evolve_spec import UpdateSpec
+from frazil.commit.evolve.update_properties import UpdateProperties
+from frazil.commit.evolve.update_statistics import UpdateStatistics
 from frazil.maintain.advice.auto import AutoResult
 from frazil.maintain.advice.finding import Finding, Findings
 from frazil.maintain.compact.procedure import RewriteDataFilesResult
@@ -41,8 +44,9 @@ from frazil.stream.engine import StreamWriter
 from frazil.stream.sink.many_tables import SetAside, TablesResult
 from frazil.table.catalog import Catalog
 from frazil.table.catalog_transaction import CatalogTransaction, CreateTableTransaction, TransactionPart
-from frazil.table.changes import ChangesScan
-from frazil.table.evolve import ManageSnapshots, UpdateProperties, UpdateSchema, UpdateStatistics, Updating
+from frazil.table.changelog import ChangesScan
+from frazil.table.evolve import ManageSnapshots, UpdateSchema, Updating
+from frazil.table.handed.actions import RewriteDataFiles
 from frazil.table.handed.expire_chain import ExpireSnapshots
 from frazil.table.inspect import InspectTable
 from frazil.table.maintenance import MaintenanceTable
@@ -61,7 +65,7 @@ CLASSES: tuple[type[Any], ...] = (
     MetadataTable, View, InspectTable, MaintenanceTable, frazil.CommitResult, UpdateSnapshot, SnapshotFiles, FileIO, ScanReport, CommitReport,
     CatalogTransaction, TransactionPart, Updating, UpdateSchema, UpdateSpec, UpdateSortOrder, UpdateProperties, UpdateStatistics,
     ManageSnapshots, ExpireSnapshots, Explanation, ExplainedDelete, ExplainedDeletes, ExplainedFile,
-    ExplainedCondition, StreamWriter, TablesResult, SetAside,
+    ExplainedCondition, StreamWriter, TablesResult, SetAside, frazil.Actions, RewriteDataFiles,
 )  # fmt: skip
 RESULTS: tuple[type[Any], ...] = (  # of procedures
     AddFilesResult, AncestorsResult, AutoResult, ConvertEqualityDeletesResult, ExpireSnapshotsResult, FastForwardResult, Finding, Findings,
@@ -105,6 +109,25 @@ def of_module(module: str) -> Iterator[str]:
             yield f"{module}.{name}{arguments(value) if inspect.isfunction(value) else ''}"
 
 
+def is_made_elsewhere(cls: type[Any]) -> bool:
+    """Tell whether a class is an error, or a protocol, which nobody constructs."""
+    return issubclass(cls, Exception) or getattr(cls, "_is_protocol", False)
+
+
+def of_exported_classes() -> Iterator[str]:
+    """How the classes are made that the package and PyIceberg's modules export (schemas, fields, predicates, snapshots), and the members of
+    enums. Not of those whose members are listed anyway, nor of errors."""
+    exported: dict[str, type[Any]] = {}
+    for module in ("frazil", *PYICEBERG_MODULES):
+        found = importlib.import_module(module)
+        exported |= {value.__name__: value for name in found.__all__ if inspect.isclass(value := getattr(found, name, None))}
+    for name, cls in sorted(exported.items()):
+        if issubclass(cls, Enum):
+            yield from (f"{name}.{member} = {cls[member].value!r}" for member in cls.__members__)
+        elif inspect.isfunction(cls.__init__) and cls not in (*CLASSES, *RESULTS) and not is_made_elsewhere(cls):
+            yield f"{name}.__init__{arguments(cls.__init__)}"
+
+
 def of_testing() -> Iterator[str]:
     """The tools for tests, which users make themselves."""
     for name in testing.__all__:
@@ -129,7 +152,7 @@ def public_names() -> list[str]:
         value = getattr(frazil, name)
         own.append(f"frazil.{name}{arguments(value) if inspect.isfunction(value) else ''}")
     by_path = [line for module in PYICEBERG_MODULES for line in of_module(module)]
-    return [*own, *by_path, *(line for cls in (*CLASSES, *RESULTS) for line in members(cls)), *of_testing(), *of_errors()]
+    return [*own, *by_path, *of_exported_classes(), *(line for cls in (*CLASSES, *RESULTS) for line in members(cls)), *of_testing(), *of_errors()]
 
 
 def test_public_names_and_their_arguments_are_those_that_were_promised() -> None:

@@ -121,6 +121,40 @@ def test_rooms_are_entered_by_their_doors() -> None:
     assert wrong == []
 
 
+def imported_names(name: str) -> Iterator[str]:
+    """Full names of what the imports of a module bring in, module by module and name by name."""
+    for node in ast.walk(TREES[name]):
+        for module in imported(name, node):
+            yield module
+            if isinstance(node, ast.ImportFrom):
+                yield from (f"{module}.{a.name}" for a in node.names)
+
+
+FOR_USERS = {  # doors, and modules at them, that users import by these paths; so they do what `public_names.txt` lists
+    "pyspark_frazil.DefaultSource", "frazil.io.pyarrow", "frazil.table.refs", "frazil.table.snapshots", "frazil.table.sorting",
+    "frazil.table.statistics", "frazil.table.views", "frazil.table.views.SQLViewRepresentation", "frazil.table.views.View",
+    "frazil.table.views.ViewHistoryEntry", "frazil.table.views.ViewVersion",
+}  # fmt: skip
+
+
+def test_doors_name_only_what_is_asked_for_from_outside() -> None:
+    promised = (ROOT / "tests" / "house" / "public_names.txt").read_text().splitlines()
+    for_users = FOR_USERS | {line.partition("(")[0] for line in promised}
+    importers: dict[str, set[str]] = {}
+    for source in MODULES:
+        for target in imported_names(source):
+            parts = target.split(".")
+            for depth in range(2, len(parts) + 1):
+                importers.setdefault(".".join(parts[:depth]), set()).add(source)
+    unused = []
+    for room in (name for name, path in MODULES.items() if path.name == "__init__.py" and name != "frazil"):
+        for item in (f"{room}.{one}" for one in door(room)):
+            outside = {s for s in importers.get(item, ()) if s != room and not s.startswith(f"{room}.")}
+            if not outside and item not in for_users:
+                unused.append(item)
+    assert unused == []
+
+
 def looked_up(module: str) -> dict[str, str]:
     """What a room shows at its door of a room above (`_FROM_ABOVE`), and the module that it is looked up in."""
     for node in TREES[module].body:
@@ -151,7 +185,7 @@ def test_doors_name_what_is_there() -> None:
 
 
 def test_no_folder_holds_more_than_26_files() -> None:
-    folders = Counter(str(path.parent.relative_to(ROOT)) for path in MODULES.values())
+    folders = Counter(str(path.parent.relative_to(ROOT)) for path in (*MODULES.values(), *(ROOT / "tests").rglob("*.py")))
     assert {folder: count for folder, count in folders.items() if count > 26} == {}
 
 
@@ -259,8 +293,8 @@ def test_tests_that_start_spark_in_a_process_of_their_own_are_marked() -> None:
     starts = re.compile(r"SparkSession\.builder|spark_session\(")
     unmarked = []
     for path in (p for p in (ROOT / "tests").rglob("test_*.py") if p != Path(__file__)):
-        text = path.read_text()
-        scripts = [q.read_text() for q in path.parent.rglob("*.py") if f'"{q.name}"' in text or f'/{q.name}"' in text]
+        text, room_of_tests = path.read_text(), ROOT / "tests" / path.relative_to(ROOT / "tests").parts[0]
+        scripts = [q.read_text() for q in room_of_tests.rglob("*.py") if f'"{q.name}"' in text or f'/{q.name}"' in text]
         if "subprocess" in text and any(map(starts.search, [text, *scripts])) and "mark.spark" not in text:
             unmarked.append(str(path.relative_to(ROOT)))
     assert unmarked == []

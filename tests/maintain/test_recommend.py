@@ -424,17 +424,17 @@ def test_numbers_are_told_in_plain_words() -> None:
 
 
 WRONG = [
-    ("rewrite_data_files", {"options": "x"}, "options is a dict, not 'x'"),
-    ("rewrite_data_files", {"strategy": 3}, "strategy is a text, not 3"),
+    ("rewrite_data_files", {"options": "x"}, "options must be a dict, not 'x'"),
+    ("rewrite_data_files", {"strategy": 3}, "strategy must be a text, not 3"),
     ("rewrite_data_files", {"strategy": "sort", "sort_order": 5}, "sort_order is a text, a list of columns or a SortOrder, not 5"),
-    ("rewrite_data_files", {"dry_run": "false"}, "dry_run is True or False, not 'false'"),
-    ("rewrite_data_files", {"branch": 7}, "branch is a text, not 7"),
-    ("expire_snapshots", {"dry_run": 1}, "dry_run is True or False, not 1"),
-    ("remove_orphan_files", {"progress": 3}, "progress is a function, not 3"),
-    ("compute_table_stats", {"snapshot_id": "first"}, "snapshot_id is a whole number, not 'first'"),
-    ("rewrite_manifests", {"spec_id": "one"}, "spec_id is a whole number, not 'one'"),
-    ("rewrite_manifests", {"use_caching": "yes"}, "use_caching is True or False, not 'yes'"),
-    ("auto", {"dry_run": "yes"}, "dry_run is True or False, not 'yes'"),
+    ("rewrite_data_files", {"dry_run": "false"}, "dry_run must be True or False, not 'false'"),
+    ("rewrite_data_files", {"branch": 7}, "branch must be a text, not 7"),
+    ("expire_snapshots", {"dry_run": 1}, "dry_run must be True or False, not 1"),
+    ("remove_orphan_files", {"progress": 3}, "progress must be a function, not 3"),
+    ("compute_table_stats", {"snapshot_id": "first"}, "snapshot_id must be a whole number, not 'first'"),
+    ("rewrite_manifests", {"spec_id": "one"}, "spec_id must be a whole number, not 'one'"),
+    ("rewrite_manifests", {"use_caching": "yes"}, "use_caching must be True or False, not 'yes'"),
+    ("auto", {"dry_run": "yes"}, "dry_run must be True or False, not 'yes'"),
 ]
 
 

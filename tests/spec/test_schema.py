@@ -137,3 +137,4 @@ def test_partition_columns_of_any_name_are_quoted_in_spec_texts(name):
     schema = Schema(NestedField(1, name, IntegerType()))
     for text in (quoted, f"bucket(4, {quoted})", f"truncate({quoted}, 3)", f"bucket(4, {quoted}) as b"):
         assert [f.source_id for f in build_spec(schema, [text]).fields] == [1]
+    assert build_spec(schema, [f"bucket(4, {quoted}) as `p {quoted[1:]}"]).fields[0].name == f"p {name}"

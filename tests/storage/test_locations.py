@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from frazil.errors import InvalidInput, Unsupported, ValidationError
 from frazil.scan.delete_ranges import normalised
 from frazil.spec.properties import TABLE_PROPERTIES
-from frazil.storage import absolute, check_location, check_name, data_location, is_inside, metadata_location, normalise, place_of
-from frazil.storage.locations import local_path_of, murmur3_32, scheme_of
+from frazil.storage import absolute, check_location, check_name, is_inside, metadata_location, normalise, place_of
+from frazil.storage.locations import data_location, local_path_of, murmur3_32, scheme_of
 
 HASHED = {"write.object-storage.enabled": "true"}
 

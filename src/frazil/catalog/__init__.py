@@ -55,7 +55,6 @@ __all__ = [
     "purge",
     "reporting",
     "reports",
-    "rest",
     "views",
 ]
 

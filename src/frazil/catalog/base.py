@@ -160,14 +160,14 @@ class CatalogBackend(Protocol):
 def check_namespace(namespace: Sequence[str]) -> Identifier:
     """Return a namespace as a tuple of names. Raises InvalidInput for an empty one, and for names that are not safe as directories."""
     if isinstance(namespace, str) or not namespace:
-        raise InvalidInput(f"{namespace!r} is no namespace.", hint="Give a tuple of one or more names, as in ('db',).")
+        raise InvalidInput(f"{namespace!r} is not a namespace.", hint="Give a tuple of one or more names, as in ('db',).")
     return tuple(check_name(level, "namespace") for level in namespace)
 
 
 def check_identifier(identifier: Sequence[str]) -> Identifier:
     """Return a table identifier as a tuple. Raises InvalidInput for names that could lead out of the warehouse (`..`, slashes, NUL)."""
     if isinstance(identifier, str) or len(identifier) < 2:
-        raise InvalidInput(f"{identifier!r} is no table identifier: give a namespace and a name, as in db.events.")
+        raise InvalidInput(f"{identifier!r} is not a table identifier: give a namespace and a name, as in db.events.")
     return (*check_namespace(identifier[:-1]), check_name(identifier[-1], "table name"))
 
 

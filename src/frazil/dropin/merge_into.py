@@ -11,7 +11,7 @@ from frazil.catalog.names import identifier_parts
 from frazil.dropin.names import is_ours
 from frazil.dropin.tables import open_table, split_branch
 from frazil.errors import InvalidInput, Unsupported
-from frazil.expr.quoted import back_quoted
+from frazil.expr.sql_text import back_quoted
 from frazil.rows import clauses
 from frazil.rows.assign import name_parts, typed_name
 from frazil.rows.clauses import Clause, Merge

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from frazil.catalog.names import identifier_parts
+from frazil.catalog.names import IN_SQL, identifier_parts, without_blanks
 from frazil.dropin.names import catalog_of, default_has_namespace, is_catalog, is_ours
 from frazil.dropin.statements import Statement, is_explained, statement_of
 from frazil.errors import InvalidInput, Unsupported
@@ -16,7 +16,7 @@ from frazil.spark.host.quiet import quietly
 
 _USES_ICEBERG = re.compile(r"\busing\s+iceberg\b", re.IGNORECASE)
 _DROPS_IF_EXISTS = re.compile(r"\s*drop\s+\w+\s+if\s+exists\b", re.IGNORECASE)
-_NAME = re.compile(r"(?:`[^`]+`|\w+)(?:\s*\.\s*(?:`[^`]+`|\w+))+")
+_TEXT_OR_NAME = re.compile(rf"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|(?P<name>{IN_SQL})")
 _MISSING = ("TABLE_OR_VIEW_NOT_FOUND", "CATALOG_NOT_FOUND", "SCHEMA_NOT_FOUND", "REQUIRES_SINGLE_PART_NAMESPACE", "ROUTINE_NOT_FOUND",
             "UNRESOLVED_ROUTINE", "FAILED_TO_LOAD_ROUTINE", "MISSING_CATALOG_ABILITY", "CANNOT_LOAD",
             "NESTED_DATABASE_UNSUPPORTED", "Nested databases are not supported", "Error occurred during query planning")  # fmt: skip
@@ -105,8 +105,8 @@ def _is_about_ours(spark: Any, statement: Statement) -> bool:
 
 def _table_in(spark: Any, text: str) -> str | None:
     """Return the first name in a text that is a table of Frazil's."""
-    for match in _NAME.finditer(re.sub(r"'(?:[^'\\]|\\.)*'", "''", text)):
-        name = re.sub(r"\s*\.\s*", ".", match[0])
-        if catalog_of(spark, name) or is_ours(spark, name):
+    for match in _TEXT_OR_NAME.finditer(text):
+        name = without_blanks(match["name"] or "")
+        if len(_parts(name)) > 1 and is_ours(spark, name):
             return name
     return None

@@ -6,11 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from frazil.catalog.names import full_name, identifier_parts
+from frazil.catalog.names import IN_SQL, full_name, identifier_parts, without_blanks
 from frazil.errors import InvalidInput
 
-_PART = r"(?:`(?:[^`]|``)+`|\w+)"
-_NAME = rf"(?P<name>{_PART}(?:\s*\.\s*{_PART})*)"
+_NAME = f"(?P<name>{IN_SQL})"
 _EXPLAIN = re.compile(r"\s*explain\s+(?:extended\s+|codegen\s+|cost\s+|formatted\s+)?", re.IGNORECASE)
 _COMMENT = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|(--[^\n]*|/\*.*?\*/)", re.DOTALL)
 
@@ -234,7 +233,7 @@ def statement_of(text: str) -> Statement | None:
     altering = text.lstrip()[:5].lower() == "alter"
     for label, pattern, call, about in (*_ALTERS, *_KINDS) if altering else _KINDS:
         if (match := pattern.match(text)) is not None:
-            return Statement(label, _plain(match["name"]), about, call, of_iceberg=label.removeprefix(_ALTER) in _OF_ICEBERG)
+            return Statement(label, without_blanks(match["name"]), about, call, of_iceberg=label.removeprefix(_ALTER) in _OF_ICEBERG)
     return None
 
 
@@ -245,7 +244,7 @@ def is_explained(text: str) -> bool:
 
 def _procedure(name: str, text: str) -> Statement | None:
     """Return the statement for a CALL of an Iceberg procedure; its table is the first argument, where that is a text."""
-    *_, last = parts = identifier_parts(_plain(name))
+    *_, last = parts = identifier_parts(without_blanks(name))
     if len(parts) < 2 or parts[-2].lower() != "system" or last.lower() not in _PROCEDURES:
         return None
     argument = _TABLE_OF_CALL.search(text)
@@ -262,8 +261,3 @@ def _within(catalog: str, table: str) -> str:
     except InvalidInput:
         return table
     return table if parts[0] == catalog else full_name((catalog, *parts))
-
-
-def _plain(name: str) -> str:
-    """Return a name without blanks around the dots between its parts."""
-    return re.sub(r"\s*\.\s*(?=(?:[^`]*`[^`]*`)*[^`]*$)", ".", name)

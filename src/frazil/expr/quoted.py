@@ -4,12 +4,12 @@ standard it is the column. `"s" = 'a'` would silently compare two constants, so 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from frazil.errors import InvalidInput, ValidationError
 from frazil.expr.nodes import Expression, in_double_quotes
-from frazil.expr.sql_text import quoted_text
+from frazil.expr.sql_text import back_quoted, quoted_text
 from frazil.expr.tokens import Token, tokens
 from frazil.spec.schema import Schema
 
@@ -44,11 +44,6 @@ def columns_of_sides(sides: Sequence[tuple[str, ColumnOf]]) -> ColumnOf:
         return None
 
     return column_of
-
-
-def back_quoted(parts: Iterable[str]) -> str:
-    """Quote a name of several parts for Spark SQL, whatever characters the parts contain."""
-    return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
 
 
 def refuse_column(text: str, column_of: ColumnOf) -> None:

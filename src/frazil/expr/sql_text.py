@@ -7,6 +7,7 @@ import math
 import re
 import struct
 import uuid
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
@@ -36,10 +37,15 @@ _RESERVED = frozenset(
 )
 
 
+def back_quoted(parts: Iterable[str]) -> str:
+    """Quote a name of several parts for Spark SQL, whatever characters the parts contain."""
+    return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
+
+
 def quoted_name(part: str) -> str:
     if _PLAIN_NAME.fullmatch(part) and part.lower() not in _RESERVED:
         return part
-    return "`" + part.replace("`", "``") + "`"
+    return back_quoted((part,))
 
 
 def quoted_text(text: str) -> str:

@@ -44,7 +44,7 @@ def names(argument: str, given: Any) -> tuple[str, ...]:
     if isinstance(given, str):
         return (given,)
     if not isinstance(given, Sequence) or isinstance(given, bytes) or not all(isinstance(n, str) for n in given):
-        raise InvalidInput(f"{argument} is a list of column names, not {given!r}.")
+        raise InvalidInput(f"{argument} must be a list of column names, not {given!r}.")
     return tuple(given)
 
 
@@ -56,7 +56,7 @@ def number(argument: str, given: Any, least: int | None = None) -> int | None:
     try:
         value = int(str(given))
     except ValueError:
-        raise InvalidInput(f"{argument} is a whole number, not {given!r}.") from None
+        raise InvalidInput(f"{argument} must be a whole number, not {given!r}.") from None
     if least is not None and value < least:
         raise InvalidInput(f"{argument} must not be negative, got {given!r}.")
     return value
@@ -65,21 +65,21 @@ def number(argument: str, given: Any, least: int | None = None) -> int | None:
 def flag(argument: str, given: Any) -> bool | None:
     """Return True, False or None as given. Raises InvalidInput for anything else."""
     if given is not None and not isinstance(given, bool):
-        raise InvalidInput(f"{argument} is True or False, not {given!r}.")
+        raise InvalidInput(f"{argument} must be True or False, not {given!r}.")
     return given
 
 
 def text(argument: str, given: Any) -> str | None:
     """Return a text or None as given. Raises InvalidInput for anything else."""
     if given is not None and not isinstance(given, str):
-        raise InvalidInput(f"{argument} is a text, not {given!r}.")
+        raise InvalidInput(f"{argument} must be a text, not {given!r}.")
     return given
 
 
 def function(argument: str, given: Any) -> Any:
     """Return a function or None as given. Raises InvalidInput for anything else."""
     if given is not None and not callable(given):
-        raise InvalidInput(f"{argument} is a function, not {given!r}.")
+        raise InvalidInput(f"{argument} must be a function, not {given!r}.")
     return given
 
 
@@ -88,5 +88,5 @@ def mapping(argument: str, given: Any) -> dict[str, Any]:
     if given is None:
         return {}
     if not isinstance(given, Mapping):
-        raise InvalidInput(f"{argument} is a dict, not {given!r}.")
+        raise InvalidInput(f"{argument} must be a dict, not {given!r}.")
     return {str(k): v for k, v in given.items()}

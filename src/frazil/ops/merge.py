@@ -21,7 +21,7 @@ from frazil.errors import InvalidInput, ParseError, Unsupported
 from frazil.expr.functions.by_name import find_function
 from frazil.expr.nodes import Call, Expression, walk
 from frazil.expr.parse import parse
-from frazil.expr.quoted import back_quoted
+from frazil.expr.sql_text import back_quoted
 from frazil.ops.engine import ReadySource
 from frazil.ops.frames import is_spark_column
 from frazil.ops.stage import InputFrame, StagedWrite, evolve_to

@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from frazil.commit.actions import Action, MetadataChange
+from frazil.commit.evolve.update_properties import property_texts
 from frazil.errors import InvalidInput
 from frazil.spec.metadata import TableMetadata
-from frazil.spec.misspelt_properties import meant_by
-from frazil.spec.properties import property_text
 from frazil.spec.updates import RemoveProperties, SetLocation, SetProperties, UpgradeFormatVersion
-
-_log = logging.getLogger("frazil")
 
 
 def set_properties(properties: Mapping[str, Any]) -> Action:
     updates = property_texts(properties)
     return MetadataChange(lambda _: (SetProperties(updates),))
-
-
-def property_texts(properties: Mapping[str, Any]) -> dict[str, str]:
-    """Return table properties as the texts that a table stores. A name that resembles a known one is logged as a warning and kept, since
-    other engines may have properties of their own."""
-    for name in map(str, properties):
-        if (meant := meant_by(name)) is not None:
-            _log.warning("Table property %r is not known, and has no effect here. Did you mean %r?", name, meant)
-    return {str(k): property_text(k, v) for k, v in properties.items()}
 
 
 def remove_properties(keys: Sequence[str]) -> Action:

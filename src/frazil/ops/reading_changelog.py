@@ -21,7 +21,7 @@ from frazil.storage import Storage
 
 @dataclass(frozen=True)
 class ChangelogReading:
-    """Describe a read of a table's changelog. The fields are those of `RowsReading` and of `frazil.table.changes.ChangesScan`."""
+    """Describe a read of a table's changelog. The fields are those of `RowsReading` and of `frazil.table.changelog.ChangesScan`."""
 
     metadata: TableMetadata
     storage: Storage

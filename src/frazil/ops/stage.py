@@ -109,7 +109,7 @@ class FileChanges:
     merges: bool = True
 
 
-def change_files(changes: FileChanges, to: WriteTarget, loaded: TableMetadata) -> StagedWrite:
+def add_and_remove_files(changes: FileChanges, to: WriteTarget, loaded: TableMetadata) -> StagedWrite:
     """Add existing data files to the table, and remove others, by their entries.
 
     `loaded`: the metadata from which the caller took the entries to remove; deletes that others have added to these files since then are a

@@ -9,11 +9,12 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from frazil.arrow.write import conform
+from frazil.commit.evolve.update_properties import property_texts
 from frazil.commit.new_table import new_metadata
 from frazil.errors import InvalidInput, ValidationError
+from frazil.expr.sql_text import back_quoted
 from frazil.ops.engine import Frame
 from frazil.ops.frames import is_spark_frame, is_spark_type
-from frazil.ops.metadata_changes import property_texts
 from frazil.spec.ddl import parse_schema
 from frazil.spec.metadata import DEFAULT_FORMAT_VERSION, SUPPORTED_FORMAT_VERSION, TableMetadata
 from frazil.spec.partitioning import PartitionSpec, build_spec
@@ -32,7 +33,7 @@ def schema_of(schema: GivenSchema, of_spark: Callable[[Frame], Schema]) -> Schem
     if isinstance(schema, str):
         return parse_schema(schema)
     if isinstance(schema, Mapping) and schema and all(isinstance(v, str) for v in schema.values()):
-        return parse_schema(", ".join(f"`{str(name).replace('`', '``')}` {type_}" for name, type_ in schema.items()))
+        return parse_schema(", ".join(f"{back_quoted((str(name),))} {type_}" for name, type_ in schema.items()))
     if is_spark_frame(schema):  # columns of a query become nullable, as in Java: what Spark infers about nulls is no promise
         return _all_optional(of_spark(schema))
     if is_spark_type(schema):

@@ -9,7 +9,6 @@ __all__ = [
     "data_file",
     "ddl",
     "durations",
-    "json_model",
     "manifest",
     "metadata",
     "misspelt_properties",

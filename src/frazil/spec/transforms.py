@@ -196,8 +196,8 @@ def parse_term(text: str) -> TransformTerm:
     """Parse `days(ts)`, `bucket(16, id)`, `truncate(4, s)`, `truncate(s, 4)`, `region`, a back-quoted name; each with an optional `AS
     name`."""
     body, name = text, None
-    if match := re.fullmatch(r"(.*\S)\s+as\s+(`[^`]+`|\w+)\s*", text, re.IGNORECASE | re.DOTALL):
-        body, name = match[1], match[2].strip("`")
+    if match := re.fullmatch(r"(.*\S)\s+as\s+(`(?:[^`]|``)+`|\w+)\s*", text, re.IGNORECASE | re.DOTALL):
+        body, name = match[1], unquote(match[2])
     call = _CALL.fullmatch(body)
     if not call:
         return TransformTerm(IdentityTransform(), unquote(body), name)
@@ -211,7 +211,7 @@ def parse_term(text: str) -> TransformTerm:
     if function in _SIMPLE and len(arguments) == 1:
         return TransformTerm(_SIMPLE[function], unquote(arguments[0]), name)
     hint = "Known: identity, bucket(n, c), truncate(w, c), years, months, days, hours, void."
-    raise ParseError(f"{text!r} is no partition transform.", hint=hint)
+    raise ParseError(f"{text!r} is not a partition transform.", hint=hint)
 
 
 def unquote(column: str) -> str:

@@ -67,7 +67,7 @@ def _micros_of_text(text: str) -> int:
     try:
         return micros(dt.datetime.fromisoformat(text.strip()))
     except ValueError as e:
-        raise InvalidInput(f"{text!r} is no point in time; write it as 2026-01-31 12:00:00, with a zone if it is not UTC.") from e
+        raise InvalidInput(f"{text!r} is not a point in time; write it as 2026-01-31 12:00:00, with a zone if it is not UTC.") from e
 
 
 def _nanos_of_text(text: str) -> int:

@@ -9,7 +9,6 @@ from frazil.storage.locations import (
     absolute,
     check_location,
     check_name,
-    data_location,
     is_inside,
     is_own_io,
     metadata_location,
@@ -18,12 +17,11 @@ from frazil.storage.locations import (
 )
 from frazil.storage.routing import REMOTE_SCHEMES, catalog_properties, has_vended_credentials, hdfs_settings_of, storage_for
 from frazil.storage.secrets import redact, redact_text
-from frazil.storage.vended import Credentials, CredentialsSource
+from frazil.storage.vended import Credentials
 
 __all__ = [
     "REMOTE_SCHEMES",
     "Credentials",
-    "CredentialsSource",
     "FileIO",
     "FileInfo",
     "InputFile",
@@ -36,7 +34,6 @@ __all__ = [
     "catalog_properties",
     "check_location",
     "check_name",
-    "data_location",
     "file_io",
     "has_vended_credentials",
     "hdfs_options",

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 from frazil.catalog import CatalogBackend, PropertiesUpdateSummary
 from frazil.catalog import Identifier as Parts
 from frazil.catalog.names import full_name, identifier_parts
+from frazil.commit.evolve.update_properties import property_texts
 from frazil.errors import InvalidInput, NamespaceAlreadyExistsError, TableAlreadyExistsError
-from frazil.expr.quoted import back_quoted
+from frazil.expr.sql_text import back_quoted
 from frazil.maintain.imports.add_files import AddFilesResult
 from frazil.maintain.imports.move_tables import MoveTablesResult, every_table, move_tables
 from frazil.maintain.imports.new_tables import Import, MigrateTableResult, SnapshotTableResult, migrate, snapshot
@@ -19,7 +20,6 @@ from frazil.maintain.imports.source import Source, resolve_source
 from frazil.maintain.progress import ProgressCallback
 from frazil.ops.creation import Creation, create_empty, with_catalog_properties
 from frazil.ops.engine import Frame
-from frazil.ops.metadata_changes import property_texts
 from frazil.ops.session import Session
 from frazil.ops.table_definition import GivenSchema, table_metadata
 from frazil.spec.partitioning import PartitionSpec, build_spec
@@ -81,7 +81,7 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
     @staticmethod
     def identifier_to_tuple(identifier: Identifier) -> Parts:
         if not isinstance(identifier, str | tuple | list):
-            raise InvalidInput(f'{identifier!r} is no identifier: give text as in "db.events", or a tuple of names.')
+            raise InvalidInput(f'{identifier!r} is not an identifier: give text as in "db.events", or a tuple of names.')
         return tuple(identifier) if isinstance(identifier, tuple | list) else identifier_parts(identifier)
 
     @classmethod
@@ -101,7 +101,7 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         if len(parts) > 2 and parts[0] == self.name:
             parts = parts[1:]
         if len(parts) < 2 or not all(parts):
-            raise InvalidInput(f"{identifier!r} is no table identifier: give a namespace and a name, as in db.events.")
+            raise InvalidInput(f"{identifier!r} is not a table identifier: give a namespace and a name, as in db.events.")
         return parts
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Update a table's schema, properties, statistics, branches and tags: `with t.update_schema() as update: update.add_column(…)`.
+"""Update a table's schema, branches and tags: `with t.update_schema() as update: update.add_column(…)`.
 
 Each update is a context manager that commits once, at the end of its block.
 """
@@ -15,22 +15,10 @@ from frazil.commit.cherry_pick import CherryPick
 from frazil.commit.evolve.evolve_schema import SchemaChanges
 from frazil.commit.evolve.manage_snapshots import RefChanges, RefUpdates
 from frazil.errors import FrazilError
-from frazil.ops.metadata_changes import property_texts
 from frazil.ops.naming import naming
 from frazil.ops.operation import TableOperation
 from frazil.ops.table_definition import GivenSchema
-from frazil.spec.statistics import PartitionStatisticsFile, StatisticsFile
-from frazil.spec.updates import (
-    RemovePartitionStatistics,
-    RemoveProperties,
-    RemoveStatistics,
-    SetPartitionStatistics,
-    SetProperties,
-    SetStatistics,
-    Update,
-)
 from frazil.spec.values import Time, milliseconds
-from frazil.storage import absolute
 from frazil.table.create import schema_of
 
 
@@ -45,58 +33,6 @@ class UpdateSchema(SchemaChanges):
         """
         super().union_by_name(schema_of(new_schema))
         return self
-
-
-class UpdateProperties:
-    """Set and remove table properties: `update.set("k", "v").remove("old")`."""
-
-    def __init__(self) -> None:
-        self._updates: list[Update] = []
-
-    def set(self, key: str, value: object) -> UpdateProperties:
-        self._updates.append(SetProperties(property_texts({key: value})))
-        return self
-
-    def remove(self, key: str) -> UpdateProperties:
-        self._updates.append(RemoveProperties((key,)))
-        return self
-
-    def updates(self, _: object) -> Sequence[Update]:
-        return tuple(self._updates)
-
-
-def _with_absolute_path(statistics_file: StatisticsFile | PartitionStatisticsFile | dict[str, Any]) -> dict[str, Any]:
-    """Return a statistics file as a JSON object with an absolute path."""
-    statistics = statistics_file if isinstance(statistics_file, dict) else statistics_file.to_object()
-    path = statistics.get("statistics-path")
-    return statistics if path is None else {**statistics, "statistics-path": absolute(str(path))}
-
-
-class UpdateStatistics:
-    """Set and remove the statistics files of snapshots, given as classes of `frazil.table.statistics` or as JSON objects of the spec
-    (`snapshot-id`, `statistics-path`, …)."""
-
-    def __init__(self) -> None:
-        self._updates: list[Update] = []
-
-    def set_statistics(self, statistics_file: StatisticsFile | dict[str, Any]) -> UpdateStatistics:
-        self._updates.append(SetStatistics(_with_absolute_path(statistics_file)))
-        return self
-
-    def remove_statistics(self, snapshot_id: int) -> UpdateStatistics:
-        self._updates.append(RemoveStatistics(snapshot_id))
-        return self
-
-    def set_partition_statistics(self, partition_statistics_file: PartitionStatisticsFile | dict[str, Any]) -> UpdateStatistics:
-        self._updates.append(SetPartitionStatistics(_with_absolute_path(partition_statistics_file)))
-        return self
-
-    def remove_partition_statistics(self, snapshot_id: int) -> UpdateStatistics:
-        self._updates.append(RemovePartitionStatistics(snapshot_id))
-        return self
-
-    def updates(self, _: object) -> Sequence[Update]:
-        return tuple(self._updates)
 
 
 class ManageSnapshots(RefChanges):

@@ -12,7 +12,7 @@ from frazil.errors import InvalidInput, Unsupported
 from frazil.ops.session import Session
 from frazil.scan.suffixes import CHANGES, load_named, read_suffixes, split_location
 from frazil.table.catalog import Catalog
-from frazil.table.changes import ChangesScan
+from frazil.table.changelog import ChangesScan
 from frazil.table.engines import session_catalogs
 from frazil.table.metadata_table import MetadataTable
 from frazil.table.table import Table

@@ -285,16 +285,22 @@ class MaintenanceTable:
         May run at any time beside writers and readers, also from cron: it holds the table's lease, and does nothing while another `auto` or
         a stream maintains the table. A cure that fails is told in the result, and the others run.
         """
-        def verb_of(name: str) -> Callable[..., object] | None:
-            verb = getattr(self, name, None)
-            return None if verb is None else partial(verb, progress=progress)
+        procedures: dict[str, Callable[..., object]] = {
+            "compute_partition_stats": self.compute_partition_stats, "compute_table_stats": self.compute_table_stats,
+            "convert_equality_deletes": self.convert_equality_deletes, "expire_snapshots": self.expire_snapshots,
+            "remove_orphan_files": self.remove_orphan_files, "rewrite_data_files": self.rewrite_data_files,
+            "rewrite_manifests": self.rewrite_manifests, "rewrite_position_delete_files": self.rewrite_position_delete_files,
+        }  # fmt: skip
+
+        def procedure(name: str) -> Callable[..., object] | None:
+            return partial(procedures[name], progress=progress) if name in procedures else None
 
         def record(kind: str) -> None:
             if kind == ORPHANS:  # what is left behind is estimated, so that only a record tells that it was removed
                 record_run(self._table(), kind)
 
         return auto(
-            lambda: self.recommend(), verb_of,
+            lambda: self.recommend(), procedure,
             lambda: lease(self._table(), "auto", max(LEASE_SECONDS, 120 * (budget_minutes or 0))), record,
             budget_bytes=budget_bytes, budget_minutes=budget_minutes, dry_run=dry_run,
         )  # fmt: skip

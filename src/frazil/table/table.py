@@ -28,7 +28,7 @@ from frazil.stream.hooks import BatchHook
 from frazil.stream.partitions.by_hand import mark_done
 from frazil.stream.sink.arguments import SinkArguments
 from frazil.table import engines
-from frazil.table.changes import ChangesScan
+from frazil.table.changelog import ChangesScan
 from frazil.table.habits import OF_TABLES, no_such_method
 from frazil.table.handed.lazy_frames import datafusion_table, lazy_polars
 from frazil.table.inspect import InspectTable

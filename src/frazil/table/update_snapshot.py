@@ -63,7 +63,7 @@ class UpdateSnapshot:
     def _files(self, adds: bool, removes: bool, merges: bool = True) -> SnapshotFiles:
         def commit(changes: FileChanges) -> None:
             operation = self._operation
-            operation.add(stage.change_files(changes, operation.target(self._arguments, IN_PROCESS), operation.base.metadata))
+            operation.add(stage.add_and_remove_files(changes, operation.target(self._arguments, IN_PROCESS), operation.base.metadata))
 
         return SnapshotFiles(commit, adds, removes, merges)
 

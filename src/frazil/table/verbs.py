@@ -11,6 +11,8 @@ from frazil.commit.actions import Action
 from frazil.commit.done_once import Txn, txn_of
 from frazil.commit.evolve.evolve_sort_order import UpdateSortOrder
 from frazil.commit.evolve.evolve_spec import UpdateSpec
+from frazil.commit.evolve.update_properties import UpdateProperties
+from frazil.commit.evolve.update_statistics import UpdateStatistics
 from frazil.errors import InvalidInput, ValidationException
 from frazil.expr.nodes import AlwaysTrue
 from frazil.ops import metadata_changes, row_changes, stage
@@ -32,7 +34,7 @@ from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.storage.locations import absolute
 from frazil.table import engines
-from frazil.table.evolve import ManageSnapshots, UpdateProperties, UpdateSchema, UpdateStatistics, Updating
+from frazil.table.evolve import ManageSnapshots, UpdateSchema, Updating
 from frazil.table.handle import TableHandle
 from frazil.table.merge import MergeBuilder
 from frazil.tasks.runner import InProcess, Runner

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from frazil.expr.sql_text import back_quoted
 from frazil.maintain.advice.data_files import rewrite_minutes
 from frazil.maintain.advice.finding import READ_BYTES_PER_SECOND, Cure, Finding, size_text
 from frazil.maintain.advice.layouts import Filter, LayoutEstimator, RowLayout
@@ -136,7 +137,7 @@ def _is_own_order(state: AilingTable, chosen: RowLayout) -> bool:
 
 def _name(schema: Schema, field_id: int) -> str:
     name = schema.find_column_name(field_id) or str(field_id)
-    return name if re.fullmatch(r"[A-Za-z_][\w.]*", name) else f"`{name.replace('`', '``')}`"
+    return name if re.fullmatch(r"[A-Za-z_][\w.]*", name) else back_quoted((name,))
 
 
 def _words(chosen: RowLayout, schema: Schema) -> str:

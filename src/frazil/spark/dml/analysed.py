@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from frazil.catalog.names import identifier_parts
 from frazil.errors import InvalidInput, ValidationError
 from frazil.expr.nodes import Expression, Literal
-from frazil.expr.quoted import back_quoted
+from frazil.expr.sql_text import back_quoted
 from frazil.spark.host import jvm_plans
 from frazil.spark.host.jvm import is_classic
 from frazil.spark.host.quiet import quietly

@@ -19,7 +19,8 @@ from pyspark.sql import types as s
 from frazil.catalog.names import identifier_parts
 from frazil.errors import Unsupported
 from frazil.expr.nodes import AlwaysFalse, AlwaysTrue, And, Between, In, IsNull, Or, Predicate, Reference
-from frazil.expr.quoted import back_quoted, columns_of, columns_of_sides, refuse_columns
+from frazil.expr.quoted import columns_of, columns_of_sides, refuse_columns
+from frazil.expr.sql_text import back_quoted
 from frazil.ops.engine import ContextOf, Planned, RowChanges
 from frazil.rows.clauses import Clause, Do, Merge, When
 from frazil.spark.dml.analysed import as_input, equal_columns, expression, named, standing_for

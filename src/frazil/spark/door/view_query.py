@@ -15,16 +15,16 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from frazil.catalog.names import identifier_parts
+from frazil.catalog.names import IN_SQL, identifier_parts, without_blanks
 from frazil.errors import InvalidInput, SchemaMismatch, Unsupported
-from frazil.expr.quoted import back_quoted
+from frazil.expr.sql_text import back_quoted
 from frazil.spark.host.jvm import jvm_of
 from frazil.spark.host.jvm_plans import NamedTable, can_up_cast, frame_of, named_tables, parsed_query
 from frazil.spark.host.jvm_views import drop_temporary_view
 from frazil.spark.types.spark_types import to_spark
 from frazil.spec.schema import Schema
 
-_NAME = re.compile(r"(?:`(?:[^`]|``)*`|\w+)(?:\s*\.\s*(?:`(?:[^`]|``)*`|\w+))*")
+_NAME = re.compile(IN_SQL)
 Resolve = Callable[[tuple[str, ...]], "DataFrame | tuple[str, ...]"]
 """Return the rows of the table that a query names, or the full name of a table that Spark is to look up."""
 
@@ -63,7 +63,7 @@ def _place(table: NamedTable, sql: str) -> tuple[int, int]:
     """Return where the name of a table stands, as the parser tells. Raises Unsupported where the text there is another one."""
     offset = len(sql) if table.offset is None else table.offset  # the parser counts code points, as Python does
     match = _NAME.match(sql, offset)
-    if match is None or identifier_parts(re.sub(r"\s*\.\s*(?=(?:[^`]*`[^`]*`)*[^`]*$)", ".", match[0])) != table.parts:
+    if match is None or identifier_parts(without_blanks(match[0])) != table.parts:
         raise Unsupported(f"The name {'.'.join(table.parts)} cannot be found in the text of the view's query.", hint=f"The query is: {sql}")
     return offset, match.end()
 

@@ -29,7 +29,8 @@ from frazil.errors import FrazilError
 from frazil.expr.bind import bind
 from frazil.expr.nodes import AlwaysTrue, Predicate, names
 from frazil.expr.parse import parse
-from frazil.expr.quoted import back_quoted, columns_of, refuse_columns
+from frazil.expr.quoted import columns_of, refuse_columns
+from frazil.expr.sql_text import back_quoted
 from frazil.scan.columns import metadata_columns
 from frazil.scan.plan import Plan
 from frazil.spark.deletes.native_deletes import EQUALITY, NONE, KeyColumns, ScanDeletes, key_columns

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
 from frazil.arrow.footers.parquet_footer import ParquetNode
-from frazil.expr.quoted import back_quoted
+from frazil.expr.sql_text import back_quoted
 from frazil.spark.scan.parquet_scan import ScannedFiles
 from frazil.spark.scan.paths import as_glob
 from frazil.spark.scan.presence import file_schemas

@@ -40,7 +40,7 @@ from frazil.spec.schema import Schema
 from frazil.spec.types import UUIDType
 from frazil.storage import Storage
 from frazil.storage.locations import scheme_of
-from frazil.stream.sink.equality import ChangeFiles, write_changes
+from frazil.stream.sink.equality import BatchFiles, write_changes
 from frazil.stream.sink.reduce import POSITION, Reduction, reduced
 from frazil.tasks.runner import Runner
 
@@ -101,14 +101,14 @@ class FrameRows:
         finally:
             remove_folder(storage, folder)
 
-    def written(self, reduction: Reduction, context: WriteContext, ids: Sequence[int], specs: Sequence[int]) -> ChangeFiles:
+    def written(self, reduction: Reduction, context: WriteContext, ids: Sequence[int], specs: Sequence[int]) -> BatchFiles:
         spark = self.frame.sparkSession
         _refuse_memory(context)
         check_workers(spark)
         attempts = attempts_on(spark, context)
         with self._errors(), attempts.removing_files_on_error():
             reports = self._run(reduction, "write_part", WriteWork(reduction, self.frame.schema, context, tuple(ids), tuple(specs)))
-        files = ChangeFiles.together([files_of_task for files_of_task, _ in reports])
+        files = BatchFiles.together([files_of_task for files_of_task, _ in reports])
         attempts.retried = any(was_tried_again for _, was_tried_again in reports)
         attempts.remove_unreported(files.locations)
         return files
@@ -208,7 +208,7 @@ def stage_part(work: StageWork, batches: Iterator[pa.RecordBatch]) -> Iterator[p
 
 def write_part(work: WriteWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Write the last row per key of one task to files of the table, and report the files and whether the task was tried before."""
-    task, changes = this_task(), ChangeFiles()
+    task, changes = this_task(), BatchFiles()
     context = replace(work.context, partition_id=task.partition, task_id=task.attempt, workers=1)
     with input_errors():
         rows = _table(work.columns, batches)

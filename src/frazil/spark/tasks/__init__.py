@@ -3,4 +3,4 @@
 threads of the driver. Files that repeated tasks leave are removed by `frazil.tasks.attempts`.
 """
 
-__all__ = ["numbered_groups", "spark_runner", "stragglers", "this_task", "where"]
+__all__ = ["numbered_groups", "stragglers", "this_task", "where"]

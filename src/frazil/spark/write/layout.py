@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from frazil.arrow.write.write_context import WriteContext
 from frazil.errors import InvalidInput, ValidationError
-from frazil.expr.quoted import back_quoted
+from frazil.expr.sql_text import back_quoted
 from frazil.spark.host.settings import FEWEST_PARTITIONS
 from frazil.spark.host.workers import parallelism
 from frazil.spark.write.catalyst_transforms import as_directory, transformed

@@ -5,4 +5,4 @@
 mark partitions. `directories/`: the same for plain folders of Parquet files.
 """
 
-__all__ = ["by_hand", "commit_hook", "directories", "options", "policies", "state", "zones"]
+__all__ = ["by_hand", "commit_hook", "directories", "options", "zones"]

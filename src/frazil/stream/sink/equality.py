@@ -33,8 +33,9 @@ _BATCH = 1 << 17
 
 
 @dataclass(frozen=True)
-class ChangeFiles:
-    """Hold the files of one writer, or of all. `upserts`: the number of rows written; `removals`: that of keys that are only deleted."""
+class BatchFiles:
+    """Hold the data and delete files that one writer of a batch has written, or all of them. `upserts`: the number of rows written;
+    `removals`: that of keys that are only deleted."""
 
     data: tuple[DataFile, ...] = ()
     deletes: tuple[DataFile, ...] = ()
@@ -42,7 +43,7 @@ class ChangeFiles:
     removals: int = 0
 
     @classmethod
-    def together(cls, parts: Sequence[ChangeFiles]) -> ChangeFiles:
+    def together(cls, parts: Sequence[BatchFiles]) -> BatchFiles:
         data, deletes = tuple(f for p in parts for f in p.data), tuple(f for p in parts for f in p.deletes)
         return cls(data, deletes, sum(p.upserts for p in parts), sum(p.removals for p in parts))
 
@@ -85,7 +86,7 @@ class DeletesReach:
         return ()
 
 
-def write_changes(changes: Reduced, reduction: Reduction, context: WriteContext, ids: Sequence[int], specs: Sequence[int]) -> ChangeFiles:
+def write_changes(changes: Reduced, reduction: Reduction, context: WriteContext, ids: Sequence[int], specs: Sequence[int]) -> BatchFiles:
     """Write the remaining rows as data files, and the keys of all rows as equality deletes. The files are durable and complete; after an
     error none is left."""
     rows = changes.written
@@ -100,7 +101,7 @@ def write_changes(changes: Reduced, reduction: Reduction, context: WriteContext,
     except BaseException:
         remove(context.storage, [f.file_path for f in (*data, *deletes)], "a batch that failed")
         raise
-    return ChangeFiles(tuple(data), tuple(deletes), rows.num_rows, changes.keys.num_rows - rows.num_rows)
+    return BatchFiles(tuple(data), tuple(deletes), rows.num_rows, changes.keys.num_rows - rows.num_rows)
 
 
 def _key_rows(changes: Reduced, context: WriteContext) -> Iterator[pa.RecordBatch]:

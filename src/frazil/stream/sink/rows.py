@@ -22,7 +22,7 @@ from frazil.rows.source import MergeSource, signed, stage
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
 from frazil.storage import Storage
-from frazil.stream.sink.equality import ChangeFiles, write_changes
+from frazil.stream.sink.equality import BatchFiles, write_changes
 from frazil.stream.sink.reduce import Reduction, reduced
 from frazil.tasks.runner import InProcess, Runner
 
@@ -53,7 +53,7 @@ class BatchRows(Protocol):
     def staged(self, reduction: Reduction, context: WriteContext) -> AbstractContextManager[MergeSource]:
         """Stage the last row per key in files that all tasks can read (see `Reduced.source`); they are removed at the end of the block."""
 
-    def written(self, reduction: Reduction, context: WriteContext, ids: Sequence[int], specs: Sequence[int]) -> ChangeFiles:
+    def written(self, reduction: Reduction, context: WriteContext, ids: Sequence[int], specs: Sequence[int]) -> BatchFiles:
         """Write the last row of each key as data files and equality deletes (see `equality.write_changes`); after an error none is left."""
 
 
@@ -96,7 +96,7 @@ class ArrowRows:
         with stage(reduced(self.table, reduction).source(reduction)) as source:
             yield source
 
-    def written(self, reduction: Reduction, context: WriteContext, ids: Sequence[int], specs: Sequence[int]) -> ChangeFiles:
+    def written(self, reduction: Reduction, context: WriteContext, ids: Sequence[int], specs: Sequence[int]) -> BatchFiles:
         return write_changes(reduced(self.table, reduction), reduction, context, ids, specs)
 
 

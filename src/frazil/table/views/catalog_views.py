@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from frazil.catalog import CatalogBackend, configured_names, load_backend
 from frazil.catalog import Identifier as Parts
 from frazil.catalog.views import LoadedView, views_of
+from frazil.commit.evolve.update_properties import property_texts
 from frazil.errors import InvalidInput, NoSuchTableError, NoSuchViewError, Unsupported
 from frazil.ops import views
 from frazil.ops.engine import Frame
-from frazil.ops.metadata_changes import property_texts
 from frazil.ops.session import Session
 from frazil.ops.table_definition import GivenSchema
 from frazil.spec.schema import with_unique_ids

@@ -135,7 +135,7 @@ def test_what_cannot_work_is_refused_before_the_query_starts(spark, catalog, tmp
 def test_drivers_killed_between_two_tables_commits_leave_every_row_once(tmp_path, kills, more):
     files = [[("db.a", n, n), ("db.b", n, n), ("no name", n, n)] for n in range(3)]
     where = folder(tmp_path, *files)
-    child = Path(__file__).parent / "faults" / "many_tables.py"
+    child = Path(__file__).parents[1] / "faults" / "many_tables.py"
     codes, lines = [], []
     for kill in (*kills, "never"):
         command = [sys.executable, str(child), str(tmp_path), where, kill]

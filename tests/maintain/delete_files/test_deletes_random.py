@@ -13,8 +13,8 @@ import pytest
 import frazil
 from frazil.table.table import Table
 from tests.builders.files_on_disk import leftovers
+from tests.maintain.delete_files.test_deletes_beside_writers import compacted
 from tests.maintain.deletes import PARTS, append, by_bounded_keys, by_keys, by_position, delete_files, ids, made, while_committing
-from tests.maintain.test_deletes_beside_writers import compacted
 
 STEPS = (
     "append",

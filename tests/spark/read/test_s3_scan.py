@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 SERVICES = ROOT / "tests/services"
 pytestmark = [pytest.mark.spark, pytest.mark.service]
 ROWS = [[0, "a"], [2, "a"], [3, "b"], [4, "a"], [5, "b"]]

@@ -13,7 +13,7 @@ from frazil.maintain.stream_tasks import upkeep
 from frazil.maintain.triggers import upkeep_options
 from frazil.spark.streams.upkeep import with_usual_rewrite
 from frazil.stream.sink.options import SinkOptions
-from tests.spark.test_stream_sink import drained, folder, held, stream
+from tests.spark.streams.test_stream_sink import drained, folder, held, stream
 
 pytestmark = pytest.mark.spark
 UPSERT = {"mode": "upsert", "key_columns": "id"}

@@ -64,7 +64,7 @@ def test_one_column_may_be_named_by_text_alone(home: Catalog) -> None:
     t = home.create_table("db.t", SCHEMA)
     t.append(frame(0, 10))
     assert t.maintenance.compute_table_stats(columns="id").ndv == {"id": 10}
-    with pytest.raises(InvalidInput, match="columns is a list of column names, not 7"):
+    with pytest.raises(InvalidInput, match="columns must be a list of column names, not 7"):
         t.maintenance.compute_table_stats(columns=7)  # type: ignore[arg-type]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from frazil.spark.host.settings import temporarily
 from frazil.spark.streams.batch_rows import FrameRows
-from tests.spark.test_stream_sink import KEYS, SCHEMA, drained, folder, held, stream, unknown_files
+from tests.spark.streams.test_stream_sink import KEYS, SCHEMA, drained, folder, held, stream, unknown_files
 
 pytestmark = pytest.mark.spark
 

@@ -20,7 +20,7 @@ from tests.stream.sink.test_many_tables import catalog_at
 from tests.stream.sink.test_soak import BATCHES, KINDS, Compactor, batch, expected, last_done, rolled_back, tables_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.disk]
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 WAYS = ("append", "lookup", "equality-deletes")
 ROWS = [[(n, "a", n), (10 + n, "a", n)] for n in range(3)]
 TABLES = {name: [name] for name in (*WAYS, "cdc")} | {"each": ["each", "each-too"]}
@@ -44,8 +44,8 @@ EXPECTED = {name: sorted(r for rows in ROWS for r in rows) for name in (*WAYS, "
 def test_drivers_killed_before_and_after_a_commit_leave_every_row_once(names, kills, seen_twice, tmp_path):
     """Each run goes on with all streams until it is killed in one of them: before a batch's commit, or after it and before Spark's own."""
     where = put_batches(tmp_path / "in", *ROWS)
-    child = Path(__file__).parent / "faults" / "stream.py"
-    path = os.pathsep.join([str(Path(__file__).parents[1] / "builders" / "preloaded"), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    child = Path(__file__).parents[1] / "faults" / "stream.py"
+    path = os.pathsep.join([str(Path(__file__).parents[2] / "builders" / "preloaded"), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
     codes, lines, problems = [], [], ""
     for kill in (*kills, "never"):
         command = [sys.executable, str(child), str(tmp_path), where, kill, *names]
@@ -73,8 +73,8 @@ def test_no_row_is_lost_or_doubled_while_drivers_die_at_random_and_others_compac
     catalog.create_namespace("db")
     if kind != "many":
         catalog.create_table("db.t", "id bigint, v bigint", format_version=3 if kind == "lookup" else 2)
-    child = Path(__file__).parent / "faults" / "random_stream.py"
-    path = os.pathsep.join([str(Path(__file__).parents[1] / "builders" / "preloaded"), os.environ.get("PYTHONPATH", ""), str(ROOT)])
+    child = Path(__file__).parents[1] / "faults" / "random_stream.py"
+    path = os.pathsep.join([str(Path(__file__).parents[2] / "builders" / "preloaded"), os.environ.get("PYTHONPATH", ""), str(ROOT)])
     compactor, killed, rollbacks = Compactor(catalog_at(tmp_path), tables_of(kind)), 0, 0
     compactor.start()
     try:

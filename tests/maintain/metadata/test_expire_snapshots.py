@@ -132,7 +132,7 @@ def test_tables_that_share_files_are_refused(tmp_path: Path, properties: dict[st
 @pytest.mark.parametrize(("arguments", "message"), [
     ({"retain_last": 0}, "Number of snapshots to retain must be at least 1, cannot be: 0"),
     ({"max_concurrent_deletes": 0}, "max_concurrent_deletes should have value > 0, value: 0"),
-    ({"older_than": "yesterday"}, "no point in time"),
+    ({"older_than": "yesterday"}, "not a point in time"),
 ])  # fmt: skip
 def test_arguments_are_checked(tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
     t = overwritten(tmp_path)

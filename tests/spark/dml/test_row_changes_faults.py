@@ -11,7 +11,7 @@ from tests.one_driver import OneDriver
 
 pytestmark = pytest.mark.spark
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 SOURCE = HERE.parent.parent / "src"
 
 

@@ -57,6 +57,12 @@ def test_names_are_found_wherever_they_stand_in_the_query(session, catalog, tabl
     assert ids(view.to_spark(session)) == [1, 3]
 
 
+def test_a_table_is_found_whose_name_holds_blanks_dots_and_back_quotes(session, catalog):
+    catalog.create_table("db.`a``b . c`", "id bigint").append(pa.table({"id": [1, 2]}))
+    view = catalog.create_view("db.v", "id bigint", sql="SELECT `a``b . c`.id FROM db . `a``b . c` WHERE `a``b . c`.id IN (SELECT id FROM `a``b . c`)")
+    assert ids(view.to_spark(session)) == [1, 2]
+
+
 def test_views_over_views_are_read_and_circles_refused(session, catalog, table):
     catalog.create_view("db.a", "id bigint, s string", sql="SELECT * FROM events WHERE s = 'a'")
     b = catalog.create_view("db.b", "id bigint", sql="SELECT id FROM a WHERE id > 1")
