@@ -11,7 +11,7 @@ import pytest
 import frazil
 from frazil.errors import CommitStateUnknownException, InvalidInput
 from frazil.testing import FlakyBackend
-from tests.spark.test_stream_sink import unknown_files
+from tests.spark.streams.test_stream_sink import unknown_files
 
 pytestmark = pytest.mark.spark
 
