@@ -136,8 +136,8 @@ def _default_name(env: Mapping[str, str]) -> str:
 
 def _of_spark(name: str, spark_conf: Mapping[str, str]) -> dict[str, str]:
     prefix = f"{SPARK_PREFIX}{name}."
-    found = {k[len(prefix) :]: v for k, v in spark_conf.items() if k.startswith(prefix)}
-    return {**of_session(spark_conf), **found}
+    catalog_properties = {k[len(prefix) :]: v for k, v in spark_conf.items() if k.startswith(prefix)}
+    return {**of_session(spark_conf), **catalog_properties}
 
 
 def _env_name(name: str) -> str:

@@ -122,8 +122,8 @@ def _url(alchemy: Any, uri: str, user: str | None, password: str | None) -> Any:
     if kind == "postgres":
         kind = "postgresql"
     if kind not in _DRIVERS:
-        known = ", ".join(["sqlite", *_DRIVERS])
-        raise InvalidInput(f"The property uri names the database {kind!r}; a SQL catalog can be in {known}.")
+        databases = ", ".join(["sqlite", *_DRIVERS])
+        raise InvalidInput(f"The property uri names the database {kind!r}; a SQL catalog can be in {databases}.")
     if not driver:
         driver = next((name for name, module in _DRIVERS[kind] if importlib.util.find_spec(module)), "")
     if not driver or not any(importlib.util.find_spec(m) for n, m in _DRIVERS[kind] if n == driver):

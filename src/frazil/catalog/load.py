@@ -124,8 +124,8 @@ def meanings(
     parts = identifier_parts(name) if isinstance(name, str) else tuple(name) if isinstance(name, tuple | list) else ()
     if not parts or not all(isinstance(p, str) and p for p in parts):
         raise InvalidInput(f"{name!r} is not a table identifier: give a namespace and a name, as in db.events.")
-    known = {*configured_names(spark_conf), *([DEFAULT_CATALOG] if len(parts) > 2 else [])}
-    catalog = parts[0] if len(parts) > 1 and parts[0] in known else None
+    catalog_names = {*configured_names(spark_conf), *([DEFAULT_CATALOG] if len(parts) > 2 else [])}
+    catalog = parts[0] if len(parts) > 1 and parts[0] in catalog_names else None
     rest = parts[1:] if catalog else parts
     if len(rest) < 2:
         raise InvalidInput(f"{full_name(parts)!r} is not a table identifier: give a namespace and a name, as in db.events.")

@@ -36,5 +36,5 @@ def planner_of(backend: Any, table: LoadedTable) -> ScanPlanner | None:
     """Return what plans the scans of a table by its catalog's server; None: Frazil plans them. `backend`: the catalog's back end; one
     without a method `planner`, and None, plans none."""
     planner = getattr(backend, "planner", None)
-    found: ScanPlanner | None = None if planner is None else planner(table)
-    return found
+    scan_planner: ScanPlanner | None = None if planner is None else planner(table)
+    return scan_planner

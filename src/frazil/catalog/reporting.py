@@ -133,16 +133,16 @@ def named_reporter(properties: Mapping[str, str]) -> MetricsReporter | None:
             raise Unsupported(f"Catalog property {REPORTER} names the Java class {module}, which Frazil cannot run.", hint=hint)
         raise InvalidInput(f"Catalog property {REPORTER} is {text!r}, which names no function.", hint=hint)
     try:
-        found: Any = importlib.import_module(module)
+        reporter: Any = importlib.import_module(module)
         for part in name.split("."):
-            found = getattr(found, part)
+            reporter = getattr(reporter, part)
     except Exception as error:
         text = f"Catalog property {REPORTER}: {text!r} cannot be imported ({type(error).__name__}: {error})."
         raise InvalidInput(text, hint=hint) from error
-    if isinstance(found, type) or not callable(found):
-        kind = "a class" if isinstance(found, type) else f"a value of type {type(found).__name__}"
+    if isinstance(reporter, type) or not callable(reporter):
+        kind = "a class" if isinstance(reporter, type) else f"a value of type {type(reporter).__name__}"
         raise InvalidInput(f"Catalog property {REPORTER}: {text!r} is {kind}, not a function.", hint=hint)
-    return cast(MetricsReporter, found)
+    return cast(MetricsReporter, reporter)
 
 
 class Reporting:

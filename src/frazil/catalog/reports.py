@@ -120,8 +120,8 @@ Json: TypeAlias = bool | dict[str, Any]
 def without_constants(bound: Bound) -> Json:
     """Return a filter as Iceberg's JSON of expressions, with constants replaced by their kinds. Parts that the JSON cannot express become
     true."""
-    found = _json(bound)
-    return True if found is None else found
+    expression = _json(bound)
+    return True if expression is None else expression
 
 
 def _json(bound: Bound) -> Json | None:

@@ -36,9 +36,9 @@ def check_served(
     `sources`: where each property was found, for the messages. Raises Unsupported for properties of Java's catalogs that this type does not
     serve, InvalidInput for unknown ones.
     """
-    known = {*_COMMON, *served, *HINTS}
+    supported = {*_COMMON, *served, *HINTS}
     for key in properties:
-        if key in known or key.startswith((*_OF_TABLES, *_HINT_PREFIXES, *prefixes)):
+        if key in supported or key.startswith((*_OF_TABLES, *_HINT_PREFIXES, *prefixes)):
             continue
         if key.startswith(_STORES):
             _check_of_store(key)
@@ -48,7 +48,7 @@ def check_served(
             raise Unsupported(
                 f"Catalog property {shown} is not served by catalogs of type {kind} (catalog {name!r}).", hint="Leave it out."
             )
-        raise _unknown(f"{shown} of catalog {name!r}", key, (*known, *_OF_TABLES, *_STORES))
+        raise _unknown(f"{shown} of catalog {name!r}", key, (*supported, *_OF_TABLES, *_STORES))
 
 
 def check_of_location(location: str, properties: Iterable[str]) -> None:
@@ -65,8 +65,8 @@ def _check_of_store(key: str) -> None:
     check_hdfs_property(key) if key.startswith(PREFIXES) else check_property(key)
 
 
-def _unknown(shown: str, key: str, known: Iterable[str]) -> InvalidInput:
-    similar = difflib.get_close_matches(key, sorted(known), 1, 0.7)
+def _unknown(shown: str, key: str, supported: Iterable[str]) -> InvalidInput:
+    similar = difflib.get_close_matches(key, sorted(supported), 1, 0.7)
     suggestion = f" Did you mean {similar[0]}?" if similar else ""
-    names = ", ".join(k + "<…>" if k.endswith(".") else k for k in sorted(known) if k not in HINTS)
+    names = ", ".join(k + "<…>" if k.endswith(".") else k for k in sorted(supported) if k not in HINTS)
     return InvalidInput(f"Unknown catalog property {shown}.{suggestion}", hint=f"Known: {names}.")

@@ -62,10 +62,10 @@ class SqlViews(SqlNamespaces):
         return NoSuchViewError(f"View does not exist: {name}.", hint="list_views(namespace) lists those that do.", view=name)
 
     def load_view(self, identifier: Identifier) -> LoadedView:
-        found = read_view(lambda: self._view_pointer(identifier), self._storage, identifier)
-        if found is None:
+        view = read_view(lambda: self._view_pointer(identifier), self._storage, identifier)
+        if view is None:
             raise self._no_view(identifier)
-        return found
+        return view
 
     def view_exists(self, identifier: Identifier) -> bool:
         return self._view_pointer(identifier) is not None

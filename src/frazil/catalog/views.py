@@ -141,7 +141,7 @@ def _is_zipped(metadata: ViewMetadata) -> bool:
 def _next_location(base: LoadedView | None, metadata: ViewMetadata) -> str:
     number = 0
     if base is not None:
-        found = _NUMBER.match(base.metadata_location.rpartition("/")[2])
-        number = int(found[1]) + 1 if found else 1
+        match = _NUMBER.match(base.metadata_location.rpartition("/")[2])
+        number = int(match[1]) + 1 if match else 1
     name = f"{number:05d}-{uuid.uuid4()}{'.gz' if _is_zipped(metadata) else ''}.metadata.json"
     return metadata_location(metadata.location.rstrip("/"), metadata.properties, name)

@@ -224,11 +224,11 @@ class TableCommit:
         except NoSuchTableError:
             self.swapping = False
             raise
-        known, now = self.base.metadata.table_uuid, fresh.metadata.table_uuid
-        if known is not None and now is not None and known != now:
+        base_uuid, now = self.base.metadata.table_uuid, fresh.metadata.table_uuid
+        if base_uuid is not None and now is not None and base_uuid != now:
             self.swapping = False
             raise ValidationException(
-                f"Table UUID does not match: {table_name(self.base)} was {known}, is {now}: it was dropped and made again meanwhile.",
+                f"Table UUID does not match: {table_name(self.base)} was {base_uuid}, is {now}: it was dropped and made again meanwhile.",
                 hint="Load the table again.", table=table_name(self.base),
             )  # fmt: skip
         self.base = fresh
@@ -281,17 +281,17 @@ class TableCommit:
     def used(self, table: LoadedTable) -> set[str] | None:
         """List our manifests and manifest lists that the table refers to; None when that is not certain, because an attempt before the last
         one landed."""
-        found: set[str] = set()
+        used_files: set[str] = set()
         for state in self.context.states.values():
             saved = table.metadata.snapshots.by_id(state.snapshot_id) if state.used else None
             if state.used and (saved is None or saved.manifest_list not in state.used):
                 return None
-            found |= state.used
-        return found
+            used_files |= state.used
+        return used_files
 
     def outcome(self, table: LoadedTable, attempts: int, done: AlreadyDone | None = None) -> CommitOutcome:
-        made = (table.metadata.snapshots.by_id(i) for i in self.context.snapshot_ids())
-        return CommitOutcome(table, tuple(s for s in made if s is not None), attempts, time.monotonic() - self.started, done)
+        snapshots = (table.metadata.snapshots.by_id(i) for i in self.context.snapshot_ids())
+        return CommitOutcome(table, tuple(s for s in snapshots if s is not None), attempts, time.monotonic() - self.started, done)
 
     def take_back(self) -> None:
         """Remove the files that this commit wrote, and the data files that were written for it, since there is nothing to commit."""

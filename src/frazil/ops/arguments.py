@@ -32,9 +32,9 @@ def _checked(method: Callable[..., Any], checks: Mapping[str, Check]) -> Callabl
 
     @functools.wraps(method)
     def call(*args: Any, **named: Any) -> Any:
-        given = signature.bind(*args, **named)
-        given.arguments.update({name: checks[name](name, value) for name, value in given.arguments.items() if name in checks})
-        return method(*given.args, **given.kwargs)
+        bound = signature.bind(*args, **named)
+        bound.arguments.update({name: checks[name](name, value) for name, value in bound.arguments.items() if name in checks})
+        return method(*bound.args, **bound.kwargs)
 
     return call
 

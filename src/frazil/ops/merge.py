@@ -153,9 +153,9 @@ def _replaced(step: Step, source: MergeSource, bound: BoundMerge, mode: Mode) ->
         replaces |= report.flags(source.num_rows)
         report.fill_row_ids(row_ids)
     write = WriteContext.of(step.metadata, step.storage, step.to.options, step.write_context.operation_id)
-    kept = row_ids if (row_ids != NO_ROW_ID).any() else None
-    context = InsertContext(write if kept is None else write.keeping_lineage(), bound, source)
-    parts = step.run(partial(insert_rows, context), stretches(source, np.zeros(source.num_rows, bool), step.runner.parallelism, kept))
+    lineage = row_ids if (row_ids != NO_ROW_ID).any() else None
+    context = InsertContext(write if lineage is None else write.keeping_lineage(), bound, source)
+    parts = step.run(partial(insert_rows, context), stretches(source, np.zeros(source.num_rows, bool), step.runner.parallelism, lineage))
     inserted = Inserted(tuple(f for p in parts for f in p.files), sum(p.rows for p in parts) - int(replaces.sum()))
     return _finished(step, mode, changed, inserted, counts, where, True)
 

@@ -189,8 +189,8 @@ class Step:
 
     def read_context(self, plan: Plan) -> ReadContext:
         """Return how to read a plan's files with all columns that a rewritten file has, those of row lineage included."""
-        known = metadata_columns(self.metadata)
-        extra = [known[n] for n in LINEAGE] if self.lineage else []
+        columns_by_name = metadata_columns(self.metadata)
+        extra = [columns_by_name[n] for n in LINEAGE] if self.lineage else []
         return ReadContext.of(plan, Schema(*self.schema.fields, *extra), self.storage)
 
     def context(self, plan: Plan, mode: Mode, decider_of: Callable[[ReadContext], Decider]) -> ChangeContext:

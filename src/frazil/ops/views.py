@@ -110,14 +110,14 @@ def named_in_query(parts: Parts, version: ViewVersion, view: str, catalog: str, 
     `catalog`: the one that has the view, where names belong that tell none and for which the version names no default. `configured`: the
     names of all other catalogs. Raises NoSuchTableError for a catalog that is not configured.
     """
-    default, known = version.default_catalog or catalog, {catalog, SPARK_CATALOG, *configured}
+    default, catalogs = version.default_catalog or catalog, {catalog, SPARK_CATALOG, *configured}
     if len(parts) == 1:
         name, rest = default, (*version.default_namespace, *parts)
-    elif len(parts) > 2 and parts[0] in {*known, default}:
+    elif len(parts) > 2 and parts[0] in {*catalogs, default}:
         name, rest = parts[0], parts[1:]
     else:
         name, rest = default, parts
-    if name not in known:
+    if name not in catalogs:
         text = f"The query of view {view} names {full_name(rest)} in catalog {name!r}, which is not configured here."
         raise NoSuchTableError(text, hint="frazil.list_catalogs() lists those that are.", table=full_name((name, *rest)))
     return name, rest

@@ -138,9 +138,9 @@ def system_error(error: Exception, location: str, doing: str, kind: type[Storage
         "truncate or bucket, or set write.object-storage.enabled=true and write.object-storage.partitioned-paths=false.",
     }.get(code or "")
     text = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
-    found = kind(f"Could not {doing} {location}: {text}.", hint=hint, file=location, errno=code)
-    found.errno = number
-    return found
+    failure = kind(f"Could not {doing} {location}: {text}.", hint=hint, file=location, errno=code)
+    failure.errno = number
+    return failure
 
 
 def hide_secrets(error: BaseException | None) -> None:

@@ -67,17 +67,17 @@ class HdfsStorage:
 
     def _cluster_and_path(self, location: str) -> tuple[_Cluster, str]:
         """Return the cluster of a location and the path in it."""
-        found = _LOCATION.fullmatch(location)
-        if found is None:
+        match = _LOCATION.fullmatch(location)
+        if match is None:
             raise InvalidInput(f"Location {location} has no path.", hint="Locations look like hdfs://host:port/path.", file=location)
-        authority = found["authority"] or self.settings().authority
+        authority = match["authority"] or self.settings().authority
         if not authority:
             raise InvalidInput(
                 f"Location {location} names no name node, and none is configured.",
                 hint="Write hdfs://host:port/path, give the catalog hdfs.host, or name fs.defaultFS in core-site.xml (HADOOP_CONF_DIR).",
                 file=location,
             )  # fmt: skip
-        path = collapsed(found["path"] or "/").rstrip("/") or "/"
+        path = collapsed(match["path"] or "/").rstrip("/") or "/"
         return _cluster(authority, self.properties, os.getpid()), path
 
     def read(self, location: str) -> bytes:
@@ -192,12 +192,12 @@ class HdfsStorage:
         cluster, path = self._cluster_and_path(directory)
         with _translated_errors(directory, "list"):
             try:
-                found = _again(lambda: list(cluster.client.list_status(path, False)))
+                statuses = _again(lambda: list(cluster.client.list_status(path, False)))
             except (FileNotFoundError, NotADirectoryError):
                 return []
-        if len(found) == 1 and not found[0].isdir and found[0].path == path:  # a file lists itself
+        if len(statuses) == 1 and not statuses[0].isdir and statuses[0].path == path:  # a file lists itself
             return []
-        return [(status.path.rpartition("/")[2], status) for status in found]
+        return [(status.path.rpartition("/")[2], status) for status in statuses]
 
     def list(self, prefix: str) -> Iterator[FileInfo]:
         shown = prefix.rstrip("/")

@@ -99,18 +99,18 @@ def _authority(properties: Mapping[str, str], config: Mapping[str, str]) -> str 
         return f"{host}:{port}" if port else host
     if port is not None:
         raise InvalidInput("Catalog property hdfs.port is given without hdfs.host.", hint="They belong together.")
-    found = re.fullmatch(r"hdfs://([^/]+)/*", config.get("fs.defaultFS", ""))
-    return found[1] if found else None
+    match = re.fullmatch(r"hdfs://([^/]+)/*", config.get("fs.defaultFS", ""))
+    return match[1] if match else None
 
 
 def _kerberos(properties: Mapping[str, str]) -> dict[str, str]:
-    given = {n: properties[f"hdfs.kerberos-{n}"] for n in ("principal", "keytab", "ticket") if f"hdfs.kerberos-{n}" in properties}
-    if given and "principal" not in given:
+    settings = {n: properties[f"hdfs.kerberos-{n}"] for n in ("principal", "keytab", "ticket") if f"hdfs.kerberos-{n}" in properties}
+    if settings and "principal" not in settings:
         raise InvalidInput(
-            f"Catalog property hdfs.kerberos-{next(iter(given))} is given without hdfs.kerberos-principal.",
+            f"Catalog property hdfs.kerberos-{next(iter(settings))} is given without hdfs.kerberos-principal.",
             hint="Name the principal, or leave both out and set KRB5CCNAME to the ticket cache, of which its own principal is taken.",
         )
-    return {"kerberos_" + {"ticket": "cache"}.get(n, n): value for n, value in given.items()}
+    return {"kerberos_" + {"ticket": "cache"}.get(n, n): value for n, value in settings.items()}
 
 
 def _replication(config: Mapping[str, str]) -> int | None:
@@ -124,10 +124,10 @@ def _block_size(config: Mapping[str, str]) -> int | None:
     text = config.get("dfs.blocksize")
     if text is None:
         return None
-    found = re.fullmatch(r"(\d+)([kmgt]?)", text.strip().lower())
-    if found is None:
+    match = re.fullmatch(r"(\d+)([kmgt]?)", text.strip().lower())
+    if match is None:
         raise InvalidInput(f"Hadoop's dfs.blocksize must be a size such as 134217728 or 128m, not {text!r}.")
-    return int(found[1]) * _UNITS[found[2]]
+    return int(match[1]) * _UNITS[match[2]]
 
 
 def _umask(config: Mapping[str, str]) -> int:
@@ -146,11 +146,11 @@ def hadoop_folder(environ: Mapping[str, str]) -> str | None:
 def of_files() -> dict[str, str]:
     """Return the properties `hadoop.<key>` that core-site.xml and hdfs-site.xml of this process's environment hold."""
     folder = hadoop_folder(os.environ)
-    found: dict[str, str] = {}
+    hadoop_properties: dict[str, str] = {}
     for name in ("core-site.xml", "hdfs-site.xml") if folder else ():
         values = site_values(os.path.join(folder or "", name))
-        found.update((_HADOOP + key, value) for key, value in values.items() if is_hadoop_key(key))
-    return found
+        hadoop_properties.update((_HADOOP + key, value) for key, value in values.items() if is_hadoop_key(key))
+    return hadoop_properties
 
 
 def site_values(path: str) -> Mapping[str, str]:

@@ -151,8 +151,8 @@ class LocalStorage:
     def entries(self, directory: str) -> Entries:
         with translated_errors(directory, "list"):
             names, shown, files = self.directories(directory), directory.rstrip("/"), list[FileInfo]()
-            known = set(names)
-            for name in sorted(n for n in self.names(directory) if n not in known):
+            listed_names = set(names)
+            for name in sorted(n for n in self.names(directory) if n not in listed_names):
                 with contextlib.suppress(FileNotFoundError):  # deleted since the directory was read
                     state = os.stat(os.path.join(local_path_of(directory), name))
                     files.append(FileInfo(f"{shown}/{name}", state.st_size, state.st_mtime_ns // 1_000_000))
@@ -161,10 +161,10 @@ class LocalStorage:
     def names(self, directory: str, after: str = "") -> Names:
         with translated_errors(directory, "list"):
             try:
-                found = os.listdir(local_path_of(directory))
+                all_names = os.listdir(local_path_of(directory))
             except (FileNotFoundError, NotADirectoryError):
                 return []
-        return [n for n in found if n > after] if after else found
+        return [n for n in all_names if n > after] if after else all_names
 
     def directories(self, directory: str) -> Names:
         with translated_errors(directory, "list"):
@@ -262,10 +262,10 @@ def _link(temporary: str, path: str) -> bool:
 @functools.cache
 def _renameat2() -> Callable[..., int] | None:
     try:
-        found = ctypes.CDLL(None, use_errno=True).renameat2
+        renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
     except (AttributeError, OSError):
         return None
-    return found
+    return renameat2
 
 
 def _rename_no_replace(temporary: str, path: str, why: OSError) -> bool:

@@ -29,10 +29,10 @@ def scheme_of(location: str) -> str:
 
     A single letter before a colon is not a scheme, but a drive.
     """
-    found = _SCHEME.match(location)
-    if found is None or len(found[1]) == 1 or "/" in location[: found.end()]:
+    match = _SCHEME.match(location)
+    if match is None or len(match[1]) == 1 or "/" in location[: match.end()]:
         return "file"
-    scheme = found[1].lower()
+    scheme = match[1].lower()
     return _ALIASES.get(scheme, scheme)
 
 
@@ -188,9 +188,9 @@ def data_root(table_location: str, properties: Mapping[str, str]) -> str:
     for old in OLD_DATA_PATHS:
         if old.name in properties and DATA_PATH.name not in properties:
             raise ValidationError(f"Property {old.name} is no longer supported.", hint=f"Use {DATA_PATH.name} instead.")
-    given = DATA_PATH.text(properties)
-    if given is not None:
-        return absolute(check_location(given, f"property {DATA_PATH.name}"))
+    data_path = DATA_PATH.text(properties)
+    if data_path is not None:
+        return absolute(check_location(data_path, f"property {DATA_PATH.name}"))
     return join(table_location, "data")
 
 
@@ -222,9 +222,9 @@ def _hashed(table_location: str, root: str, name: str, with_partitions: bool) ->
 
 
 def metadata_root(table_location: str, properties: Mapping[str, str]) -> str:
-    given = METADATA_PATH.text(properties)
-    if given is not None:
-        return absolute(check_location(given, f"property {METADATA_PATH.name}"))
+    metadata_path = METADATA_PATH.text(properties)
+    if metadata_path is not None:
+        return absolute(check_location(metadata_path, f"property {METADATA_PATH.name}"))
     return join(table_location, "metadata")
 
 

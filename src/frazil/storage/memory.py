@@ -34,10 +34,10 @@ class MemoryStorage:
 
     def read(self, location: str) -> bytes:
         with _LOCK:
-            found = _FILES.get(normalise(location))
-        if found is None:
+            stored = _FILES.get(normalise(location))
+        if stored is None:
             raise NoSuchFileError(f"There is no file {location}.", file=location)
-        return found[0]
+        return stored[0]
 
     def read_start(self, location: str, size: int) -> bytes:
         return self.read(location)[:size]
@@ -101,8 +101,8 @@ class MemoryStorage:
         return self.directories(directory), [f for f in files if not f.location.endswith(f"/{MARKER}")]
 
     def names(self, directory: str, after: str = "") -> Names:
-        found = {rest.split("/", 1)[0] for rest, _, _ in self._below(directory)} - {MARKER, ""}
-        return sorted(n for n in found if n > after)
+        child_names = {rest.split("/", 1)[0] for rest, _, _ in self._below(directory)} - {MARKER, ""}
+        return sorted(n for n in child_names if n > after)
 
     def directories(self, directory: str) -> Names:
         return sorted({rest.split("/", 1)[0] for rest, _, _ in self._below(directory) if "/" in rest})

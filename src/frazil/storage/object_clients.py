@@ -89,8 +89,8 @@ def _s3_config(
 def _s3_credential(properties: Properties, vended: CredentialsSource | None) -> dict[str, Any]:
     """Give obstore the credentials of the moment; it asks again when they expire, also in the midst of an upload."""
     credentials = None if vended is None else current(vended)
-    given, expires = ({}, None) if credentials is None else (credentials.properties, credentials.expires_ms)
-    config = options("s3", {**dict(properties), **given}).config
+    vended_properties, expires = ({}, None) if credentials is None else (credentials.properties, credentials.expires_ms)
+    config = options("s3", {**dict(properties), **vended_properties}).config
     return {
         "access_key_id": config.get("access_key_id", ""), "secret_access_key": config.get("secret_access_key", ""),
         "token": config.get("session_token"),

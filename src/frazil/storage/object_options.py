@@ -54,9 +54,9 @@ def options(scheme: str, properties: Mapping[str, str], host: str = "") -> Optio
 
 def check_property(key: str) -> None:
     """Check that a property of an object store is supported. Raises Unsupported."""
-    for scheme, (prefixes, known) in _KNOWN.items():
-        if key.startswith(prefixes) and key not in known and not key.startswith(_BY_ACCOUNT):
-            supported = ", ".join(sorted(known))
+    for scheme, (prefixes, supported_keys) in _KNOWN.items():
+        if key.startswith(prefixes) and key not in supported_keys and not key.startswith(_BY_ACCOUNT):
+            supported = ", ".join(sorted(supported_keys))
             raise Unsupported(f"Catalog property {key} is not supported by Frazil's {scheme} storage.", hint=f"Supported: {supported}.")
 
 
@@ -99,9 +99,9 @@ def _s3(properties: Mapping[str, str]) -> Options:
         raise Unsupported(text, hint="Leave it out: the server of a REST catalog tells for which tables it signs.")
     access_key, secret_key, session_token = map(s3_option, ("access-key-id", "secret-access-key", "session-token"))
     together = (("access-key-id", "secret-access-key"), ("secret-access-key", "access-key-id"), ("session-token", "access-key-id"))
-    for given, missing in together:
-        if s3_option(given) and not s3_option(missing):
-            raise InvalidInput(f"Catalog property s3.{given} is given without s3.{missing}.", hint="They belong together.")
+    for present, missing in together:
+        if s3_option(present) and not s3_option(missing):
+            raise InvalidInput(f"Catalog property s3.{present} is given without s3.{missing}.", hint="They belong together.")
     if anonymous and access_key:
         raise InvalidInput("Catalog properties s3.anonymous and s3.access-key-id contradict each other.")
     endpoint, region = _s3_endpoint(properties), s3_option("region") or _environment("AWS_REGION", "AWS_DEFAULT_REGION") or "us-east-1"
@@ -131,9 +131,9 @@ def _environment(*names: str) -> str | None:
 
 def _s3_endpoint(properties: Mapping[str, str]) -> str | None:
     """Find the endpoint of S3, without a bucket and a slash at the end; None: Amazon's for the region."""
-    given = properties.get("s3.endpoint")
-    where = "Catalog property s3.endpoint" if given is not None else "The endpoint in the environment (AWS_ENDPOINT_URL)"
-    endpoint = given if given is not None else _environment("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+    configured = properties.get("s3.endpoint")
+    where = "Catalog property s3.endpoint" if configured is not None else "The endpoint in the environment (AWS_ENDPOINT_URL)"
+    endpoint = configured if configured is not None else _environment("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
     if endpoint is not None and not re.match(r"https?://[^/\s]+", endpoint):
         raise InvalidInput(f"{where} must begin with http:// or https://, not {endpoint!r}.")
     return endpoint.rstrip("/") if endpoint else None
@@ -277,13 +277,13 @@ def _endpoints(parts: Mapping[str, str], account: str | None, host: str) -> tupl
             blob, dfs = f"{scheme}://{account}.blob.{own}", dfs or f"{scheme}://{account}.dfs.{own}"
     if blob and dfs is None:
         dfs = blob.replace(".blob.", ".dfs.", 1)
-    for found in (blob, dfs):
-        if found and not re.match(r"https?://[^/\s]+", found):
+    for endpoint in (blob, dfs):
+        if endpoint and not re.match(r"https?://[^/\s]+", endpoint):
             raise InvalidInput("Catalog property adls.connection-string holds an address that does not begin with http:// or https://.")
     return blob, dfs
 
 
 def _suffix(host: str) -> str | None:
     """Find the cloud of a host, as `core.windows.net`; None where the host does not tell."""
-    found = re.fullmatch(r"[^.]+\.(?:.+\.)?(?:dfs|blob)\.(?P<suffix>.+)", host)
-    return found["suffix"] if found else None
+    match = re.fullmatch(r"[^.]+\.(?:.+\.)?(?:dfs|blob)\.(?P<suffix>.+)", host)
+    return match["suffix"] if match else None

@@ -52,11 +52,11 @@ class ObjectStorage:
         return arrow_system(self.scheme, merged(self.properties, self.vended), host), f"{container}/{key}"
 
     def _split(self, location: str) -> tuple[str, str]:
-        found = _LOCATION.fullmatch(location)
-        if found is None:
+        match = _LOCATION.fullmatch(location)
+        if match is None:
             text = f"Location {location} does not name a bucket."
             raise InvalidInput(text, hint=f"Locations look like {self.scheme}://bucket/path.", file=location)
-        return found["bucket"], (found["key"] or "").rstrip("/")
+        return match["bucket"], (match["key"] or "").rstrip("/")
 
     def _client_and_key(self, location: str, most_retries: int | None = None) -> tuple[Any, Any, str]:
         """Return the module obstore, the client of the bucket, and the key in it."""
@@ -207,11 +207,11 @@ class ObjectStorage:
     def entries(self, directory: str) -> Entries:
         library, store, key = self._client_and_key(directory)
         with _translated_errors(directory, "list"):
-            found = library.list_with_delimiter(store, prefix=key or None)
-        names = sorted(p.rstrip("/").rsplit("/", 1)[-1] for p in found["common_prefixes"])
+            listing = library.list_with_delimiter(store, prefix=key or None)
+        names = sorted(p.rstrip("/").rsplit("/", 1)[-1] for p in listing["common_prefixes"])
         files = [
             FileInfo(join(directory, name), int(item["size"]), int(item["last_modified"].timestamp() * 1000))
-            for item in found["objects"] if (name := item["path"].rsplit("/", 1)[-1]) != MARKER
+            for item in listing["objects"] if (name := item["path"].rsplit("/", 1)[-1]) != MARKER
         ]  # fmt: skip
         return names, files
 
@@ -221,8 +221,8 @@ class ObjectStorage:
     def directories(self, directory: str) -> Names:
         library, store, key = self._client_and_key(directory)
         with _translated_errors(directory, "list"):
-            found = library.list_with_delimiter(store, prefix=key or None)["common_prefixes"]
-        return sorted(p.rstrip("/").rsplit("/", 1)[-1] for p in found)
+            prefixes = library.list_with_delimiter(store, prefix=key or None)["common_prefixes"]
+        return sorted(p.rstrip("/").rsplit("/", 1)[-1] for p in prefixes)
 
     def is_directory(self, location: str) -> bool:
         return next(self._keys(location), None) is not None
@@ -285,10 +285,10 @@ def _translated(error: Exception, location: str, doing: str, kind: type[StorageE
     if isinstance(error, FrazilError) and kind is StorageError:
         return error
     name, scheme = type(error).__name__, scheme_of(location)
-    if name == "InvalidPathError" and (found := re.search(r'[Pp]ath "(.*?)"(?: contained|: )', str(error), re.S)):
+    if name == "InvalidPathError" and (match := re.search(r'[Pp]ath "(.*?)"(?: contained|: )', str(error), re.S)):
         bucket = "/".join(location.split("/")[:3])
         advice = f"Move or delete it by the store's own tools: while it is there, {location} cannot be listed."
-        return _refused(f"{bucket}/{found[1]}", advice)
+        return _refused(f"{bucket}/{match[1]}", advice)
     hint = (_region_hint(str(error)) if scheme == "s3" else None) or {
         "PermissionDeniedError": "Check the permissions that the credentials have on the bucket.",
         "UnauthenticatedError": "Check the credentials of the catalog.",

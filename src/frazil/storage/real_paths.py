@@ -37,11 +37,11 @@ class RealPaths:
         return [(n, self.of(paths[n].as_py())) for n in places.tolist()]
 
     def _directory(self, path: str) -> str:
-        known = self._directories.get(path)
-        if known is None:
+        real_path = self._directories.get(path)
+        if real_path is None:
             above, _, name = path.rpartition("/")
-            known = f"{self._directory(above)}/{name}"
-            if name == ".." or os.path.islink(known):
-                known = os.path.realpath(known)
-            self._directories[path] = known = known.rstrip("/")
-        return known
+            real_path = f"{self._directory(above)}/{name}"
+            if name == ".." or os.path.islink(real_path):
+                real_path = os.path.realpath(real_path)
+            self._directories[path] = real_path = real_path.rstrip("/")
+        return real_path

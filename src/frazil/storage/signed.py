@@ -255,9 +255,9 @@ def _pages(bucket: _Bucket, prefix: str | None, offset: str | None = None, delim
     query |= {"start-after": offset} if offset else {}
     while True:
         answer = bucket.ask("GET", "", "list", query=dict(sorted(query.items())), most=_MAX_LISTING)
-        found = _parsed(answer.data, bucket.location(prefix or ""))
-        yield found
-        token = _text(found, "NextContinuationToken") if _text(found, "IsTruncated") == "true" else ""
+        page = _parsed(answer.data, bucket.location(prefix or ""))
+        yield page
+        token = _text(page, "NextContinuationToken") if _text(page, "IsTruncated") == "true" else ""
         if not token or token == query.get("continuation-token"):
             return
         query["continuation-token"] = token
@@ -269,11 +269,11 @@ def _list(bucket: _Bucket, *, prefix: str | None, offset: str | None = None, chu
 
 
 def _list_with_delimiter(bucket: _Bucket, *, prefix: str | None) -> dict[str, Any]:
-    found: dict[str, Any] = {"common_prefixes": [], "objects": []}
+    listing: dict[str, Any] = {"common_prefixes": [], "objects": []}
     for page in _pages(bucket, prefix, delimiter="/"):
-        found["objects"] += _objects(page)
-        found["common_prefixes"] += [_text(e, "Prefix") for e in page if _tag(e) == "CommonPrefixes"]
-    return found
+        listing["objects"] += _objects(page)
+        listing["common_prefixes"] += [_text(e, "Prefix") for e in page if _tag(e) == "CommonPrefixes"]
+    return listing
 
 
 def _objects(page: ET.Element) -> list[dict[str, Any]]:

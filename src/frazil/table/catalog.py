@@ -395,12 +395,12 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
             self._backend, self._parts, self._full_name, self.create_table, self.create_namespace_if_not_exists,
             self.identifier_to_tuple(namespace) if namespace else (), creation_arguments(create),
         )  # fmt: skip
-        given = SinkArguments(
+        sink_arguments = SinkArguments(
             mode, options if branch is None else {**options, "branch": branch}, snapshot_properties=dict(snapshot_properties),
             case_sensitive=case_sensitive,
         )  # fmt: skip
         many = ManyTables(tables, table_column, create is not False, evolve, on_bad_table, set_aside_table, on_commit)
-        return engines.spark_doors().write_many(frame, many, given)
+        return engines.spark_doors().write_many(frame, many, sink_arguments)
 
     # --- namespaces
 

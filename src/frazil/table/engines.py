@@ -126,8 +126,8 @@ def session_catalogs() -> dict[str, str]:
     spark = active_session()
     if spark is None:
         return {}
-    found: dict[str, str] = _loaded(_CATALOGS).session_catalogs(spark)
-    return found
+    catalogs: dict[str, str] = _loaded(_CATALOGS).session_catalogs(spark)
+    return catalogs
 
 
 def spark_doors() -> SparkDoors:

@@ -345,12 +345,12 @@ class Table(CommittingVerbs):
         `on_commit`: called after each batch with its number and CommitResult. `policies`: functions that announce complete partitions
         (docs/partition-commit.md). `options`: see docs/streams-sink.md.
         """
-        given = SinkArguments(
+        sink_arguments = SinkArguments(
             mode, options if branch is None else {**options, "branch": branch}, on_commit=on_commit, hooks=tuple(hooks),
             snapshot_properties=arguments.mapping("snapshot_properties", snapshot_properties), policies=tuple(policies),
             case_sensitive=case_sensitive,
         )  # fmt: skip
-        return engines.spark_doors().write_stream(frame, self._backend, self._loaded, self._name, given)
+        return engines.spark_doors().write_stream(frame, self._backend, self._loaded, self._name, sink_arguments)
 
     def mark_partition_done(
         self,

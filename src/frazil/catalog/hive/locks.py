@@ -113,11 +113,11 @@ def _requested(client: HiveClient, database: str, table: str) -> tuple[LockRespo
         time.sleep(next(pauses))
 
 
-def _release_others(client: HiveClient, database: str, table: str, agent: str, kept: int | None) -> None:
+def _release_others(client: HiveClient, database: str, table: str, agent: str, kept_lock_id: int | None) -> None:
     """Remove the locks of a request that was sent more than once, but the one that is kept: it would wait for them, or others would."""
     try:
         for lock in locks_on(client, database, table):
-            if lock.agentInfo == agent and lock.lockid not in (None, kept):
+            if lock.agentInfo == agent and lock.lockid not in (None, kept_lock_id):
                 unlock(client, lock.lockid, f"{database}.{table}")
     except FrazilError as error:
         logger.warning("Could not look for more locks of ours on %s.%s: %s", database, table, error)

@@ -80,12 +80,12 @@ class PartitionedTable:
 
     def _partition(self, values: Sequence[str]) -> HivePartition | None:
         try:
-            found: HivePartition = self._client.ask(calls.GET_PARTITION, self._table.dbName, self._table.tableName, list(values))
+            partition: HivePartition = self._client.ask(calls.GET_PARTITION, self._table.dbName, self._table.tableName, list(values))
         except MetastoreError as error:
             if error.kind == "NoSuchObjectException":
                 return None
             raise
-        return found
+        return partition
 
     def _new(self, values: Sequence[str], location: str) -> HivePartition:
         assert self._table.sd is not None

@@ -305,15 +305,15 @@ def _view_went_by(current: str, base: LoadedView, view: LoadedView, storage_of: 
     The log loses its oldest entries, so one that still has the newest entry of the base lacks none that came after it. Raises Unclear where
     it has neither, where the new state brought no entry, and if the current metadata cannot be read.
     """
-    told = f"Could not tell whether {view.metadata_location} was committed before {current}"
+    message = f"Could not tell whether {view.metadata_location} was committed before {current}"
     try:
         now = decode_view(metadata_files.read_bytes(storage_of(current), current), current)
     except FrazilError as error:
-        raise Unclear(f"{told}: {error}") from error
+        raise Unclear(f"{message}: {error}") from error
     before, (*_, newest) = base.metadata.version_log, view.metadata.version_log
     if newest not in before and now.view_uuid == view.metadata.view_uuid:
         if newest in now.version_log and view.metadata.current_version() in now.versions:
             return True
         if before[-1] in now.version_log:
             return False
-    raise Unclear(f"{told}.")
+    raise Unclear(f"{message}.")

@@ -129,17 +129,17 @@ def _identity(properties: Mapping[str, str]) -> PlainIdentity | KerberosIdentity
 def _kerberos(properties: Mapping[str, str]) -> KerberosIdentity:
     """Read the metastore's principal: Java's `hive.metastore.kerberos.principal`, as in hive/_HOST@REALM, or PyIceberg's name of the
     service alone."""
-    given, service = properties.get("hive.metastore.kerberos.principal"), properties.get("hive.kerberos-service-name")
-    if not given:
+    principal, service = properties.get("hive.metastore.kerberos.principal"), properties.get("hive.kerberos-service-name")
+    if not principal:
         return KerberosIdentity(service or "hive")
-    found = re.fullmatch(r"([^/@\s]+)(?:/([^/@\s]+))?(?:@([^/@\s]+))?", given)
-    if found is None:
-        text = f"Catalog property hive.metastore.kerberos.principal must look like hive/_HOST@REALM, not {given!r}."
+    match = re.fullmatch(r"([^/@\s]+)(?:/([^/@\s]+))?(?:@([^/@\s]+))?", principal)
+    if match is None:
+        text = f"Catalog property hive.metastore.kerberos.principal must look like hive/_HOST@REALM, not {principal!r}."
         raise InvalidInput(text)
-    if service and service != found[1]:
-        text = f"Catalog property hive.kerberos-service-name is {service}, but hive.metastore.kerberos.principal is {given}."
+    if service and service != match[1]:
+        text = f"Catalog property hive.kerberos-service-name is {service}, but hive.metastore.kerberos.principal is {principal}."
         raise InvalidInput(text, hint="Keep one of them.")
-    return KerberosIdentity(found[1], None if found[2] in (None, "_HOST") else found[2], found[3])
+    return KerberosIdentity(match[1], None if match[2] in (None, "_HOST") else match[2], match[3])
 
 
 def _tls(properties: Mapping[str, str]) -> Tls | None:
@@ -153,7 +153,7 @@ def _tls(properties: Mapping[str, str]) -> Tls | None:
 
 def addresses(uri: str) -> tuple[tuple[str, int], ...]:
     """Parse the hosts and ports of a URI, or of several with commas between them. Raises InvalidInput."""
-    found = []
+    hosts_and_ports = []
     for address in (part.strip() for part in uri.split(",")):
         try:
             parts = urlsplit(address)
@@ -165,8 +165,8 @@ def addresses(uri: str) -> tuple[tuple[str, int], ...]:
                 f"Catalog property uri must be the address of a Hive Metastore, not {redact_text(address)!r}.",
                 hint="As in thrift://host:9083; several are separated by commas.",
             )
-        found.append((parts.hostname, port))
-    return tuple(found)
+        hosts_and_ports.append((parts.hostname, port))
+    return tuple(hosts_and_ports)
 
 
 def _user() -> str:

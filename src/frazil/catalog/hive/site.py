@@ -69,34 +69,34 @@ def _site_file(environ: Mapping[str, str]) -> str | None:
     return next((path for path in paths if os.path.isfile(path)), None)
 
 
-def _translated(values: Mapping[str, str], place: str, known: Mapping[str, str]) -> dict[str, str]:
+def _translated(values: Mapping[str, str], place: str, earlier: Mapping[str, str]) -> dict[str, str]:
     """Return values of Hadoop's configuration as catalog properties, without those that are known or empty."""
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     for key, value in values.items():
         name = _NAMES.get(key, key)
-        if not value or name in known or not _is_taken(key) or (key == _TIMEOUT and name in values):
+        if not value or name in earlier or not _is_taken(key) or (key == _TIMEOUT and name in values):
             continue
         if "${" in value:
             hint = f"Write its value out, or give the catalog the property {name}."
             raise Unsupported(f"{key} of {place} refers to a variable, which Frazil does not resolve: {value}.", hint=hint)
-        found[name] = value
-    if "warehouse" in found:
-        found["warehouse"] = _qualified(found["warehouse"], known)
-    if _NAMES[_TIMEOUT] in found and _NAMES[_TIMEOUT] not in values:
-        found[_NAMES[_TIMEOUT]] = _milliseconds(values[_TIMEOUT], place)
-    return found
+        properties[name] = value
+    if "warehouse" in properties:
+        properties["warehouse"] = _qualified(properties["warehouse"], earlier)
+    if _NAMES[_TIMEOUT] in properties and _NAMES[_TIMEOUT] not in values:
+        properties[_NAMES[_TIMEOUT]] = _milliseconds(values[_TIMEOUT], place)
+    return properties
 
 
-def _qualified(location: str, known: Mapping[str, str]) -> str:
+def _qualified(location: str, earlier: Mapping[str, str]) -> str:
     """Return the location of a warehouse; one without a scheme lies in Hadoop's default file system."""
-    default = {**of_files(), **known}.get("hadoop.fs.defaultFS", "")
+    default = {**of_files(), **earlier}.get("hadoop.fs.defaultFS", "")
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", location) or not default or scheme_of(default) == "file":
         return location
     return join(default, location.lstrip("/"))
 
 
 def _milliseconds(text: str, place: str) -> str:
-    found = _TIME.fullmatch(text)
-    if found is None or found[2].lower() not in _MILLISECONDS:
+    match = _TIME.fullmatch(text)
+    if match is None or match[2].lower() not in _MILLISECONDS:
         raise InvalidInput(f"{_TIMEOUT} of {place} must be a time such as 600s, not {text!r}.")
-    return str(int(found[1]) * _MILLISECONDS[found[2].lower()])
+    return str(int(match[1]) * _MILLISECONDS[match[2].lower()])

@@ -47,8 +47,8 @@ def is_iceberg(table: HiveTable) -> bool:
 
 def lock_enabled(metadata: TableMetadata, settings: HiveSettings) -> bool:
     """Tell whether commits take the metastore's lock: as the table's property says, else as the catalog does."""
-    given = HIVE_LOCK_ENABLED.given(metadata.properties)
-    return settings.lock_enabled if given is None else given
+    table_setting = HIVE_LOCK_ENABLED.given(metadata.properties)
+    return settings.lock_enabled if table_setting is None else table_setting
 
 
 def new_table(table: LoadedTable, database: str, name: str, settings: HiveSettings) -> HiveTable:
@@ -70,8 +70,8 @@ def updated(stored: HiveTable, base: LoadedTable | None, table: LoadedTable, set
     for key in before.keys() - metadata.properties.keys():
         parameters.pop(_IN_HIVE.get(key, key), None)
     parameters |= {_IN_HIVE.get(key, key): value for key, value in metadata.properties.items() if key != OWNER}
-    given = HIVE_ENGINE_ENABLED.given(metadata.properties)
-    in_hive = settings.engine_enabled if given is None else given
+    table_setting = HIVE_ENGINE_ENABLED.given(metadata.properties)
+    in_hive = settings.engine_enabled if table_setting is None else table_setting
     sd = formats(columns_of(metadata.schema(), settings), metadata.location, in_hive)
     for key in (_STORAGE_HANDLER, *_EXPOSED, *_STATISTICS):
         parameters.pop(key, None)

@@ -60,10 +60,10 @@ class HiveViews(HiveNamespaces):
         return ViewAlreadyExistsError(f"Table or view already exists: {name}.{kind}", view=name)
 
     def load_view(self, identifier: Identifier) -> LoadedView:
-        found = read_view(lambda: self._view_pointer(identifier), self._storage, identifier)
-        if found is None:
+        view = read_view(lambda: self._view_pointer(identifier), self._storage, identifier)
+        if view is None:
             raise self._no_view(identifier)
-        return found
+        return view
 
     def view_exists(self, identifier: Identifier) -> bool:
         return self._view_pointer(identifier) is not None

@@ -118,10 +118,10 @@ class RestCatalog(RestViews):
         """Return what the server says of itself; it is asked once."""
         with self._lock:
             if self._routes is None:
-                found = routes(self.client, self.properties)
-                self.client.change(told_settings(self.properties, found.properties))
-                self.client.key_lifetime_s = found.key_lifetime_s
-                self._routes = found
+                server_routes = routes(self.client, self.properties)
+                self.client.change(told_settings(self.properties, server_routes.properties))
+                self.client.key_lifetime_s = server_routes.key_lifetime_s
+                self._routes = server_routes
             return self._routes
 
     # --- tables
@@ -156,8 +156,8 @@ class RestCatalog(RestViews):
 
     def _holds_lasting_secrets(self, storage: Storage) -> bool:
         """Tell whether a table came with credentials of which no end is told."""
-        given = {k: v for k, v in catalog_properties(storage) if v != self.routes.properties.get(k)}
-        return not has_vended_credentials(storage) and holds_secrets(Credentials(given))
+        storage_properties = {k: v for k, v in catalog_properties(storage) if v != self.routes.properties.get(k)}
+        return not has_vended_credentials(storage) and holds_secrets(Credentials(storage_properties))
 
     def _with_others_later(self, table: LoadedTable) -> LoadedTable:
         """Let a table that was loaded with the snapshots of its refs load the others when they are needed."""
@@ -221,10 +221,10 @@ class RestCatalog(RestViews):
         return self._storage(table.identifier, table.metadata.location, from_server, credentials, plan_id)
 
     def _storage(
-        self, identifier: Identifier, location: str, config: Mapping[str, str], given: Sequence[StorageCredential],
+        self, identifier: Identifier, location: str, config: Mapping[str, str], storage_credentials: Sequence[StorageCredential],
         plan_id: str | None = None,
     ) -> Storage:  # fmt: skip
-        credentials = vended(location, config, given)
+        credentials = vended(location, config, storage_credentials)
         properties = {k: v for k, v in {**self.routes.properties, **credentials.properties}.items() if k not in SIGNING}
         own_properties = tuple(sorted(self.properties.items()))
         endpoint = self._signing_endpoint(identifier, {**config, **credentials.properties})

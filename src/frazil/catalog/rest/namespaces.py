@@ -97,17 +97,17 @@ class RestNamespaces:
         query = {"parent": self.routes.parent(check_namespace(parent))} if parent else {}
         pages = self._pages(self.routes.path("namespaces"), _Namespaces, query, tuple(parent))
         depth = len(parent) + 1  # some servers list deeper ones, too
-        found = sorted({tuple(n) for page in pages for n in page.namespaces if len(n) == depth and _is_same(n[:-1], parent)})
-        if parent and not found:
+        namespaces = sorted({tuple(n) for page in pages for n in page.namespaces if len(n) == depth and _is_same(n[:-1], parent)})
+        if parent and not namespaces:
             self._check_namespace(parent)  # some servers list nothing in one that is not there
-        return found
+        return namespaces
 
     def list_tables(self, namespace: Identifier) -> Identifiers:
         pages = self._pages(self._namespace_path(namespace, "tables"), TableNames, {}, tuple(namespace))
-        found = names_within(pages, namespace)
-        if not found:
+        tables = names_within(pages, namespace)
+        if not tables:
             self._check_namespace(namespace)
-        return found
+        return tables
 
     def namespace_exists(self, namespace: Identifier) -> bool:
         head = self.routes.lists("HEAD namespaces/{}")
@@ -163,13 +163,13 @@ class RestNamespaces:
 def names_within(pages: Iterable[TableNames], namespace: Identifier) -> Identifiers:
     """Return the names on pages that are a namespace's own, as the server spells them: some ignore case. Others are left out; but for
     those of namespaces within it, which some servers list too, that is logged."""
-    found: set[Identifier] = set()
+    identifiers: set[Identifier] = set()
     for place, name in ((tuple(t.namespace), t.name) for page in pages for t in page.identifiers):
         if _is_same(place, namespace):
-            found.add((*place, name))
+            identifiers.add((*place, name))
         elif not _is_same(place[: len(namespace)], namespace):
             log.warning("The server lists %s in namespace %s, which is left out.", full_name((*place, name)), full_name(namespace))
-    return sorted(found)
+    return sorted(identifiers)
 
 
 def _is_same(namespace: Sequence[str], other: Sequence[str]) -> bool:

@@ -124,20 +124,20 @@ def _request(scan: AskedScan, hints: PlanHints) -> dict[str, Any]:
     the table's agree on them, since not every server heeds `use-snapshot-schema` (Java's takes the snapshot's). Statistics are asked for
     of the filter's columns, so that files are known of which every row matches, and of a number or time, which shows their form.
     """
-    known = _Names(scan)
+    names = _Names(scan)
     sent: dict[str, Any] = {
         "snapshot-id": scan.snapshot.snapshot_id, "case-sensitive": True, "use-snapshot-schema": not hints.follows_branch,
     }  # fmt: skip
-    row_filter = filter_to_json(scan.row_filter, known.of)
-    filtered_by = [name for r in references(scan.row_filter).values() if (name := known.of(r)) is not None]
+    row_filter = filter_to_json(scan.row_filter, names.of)
+    filtered_by = [name for r in references(scan.row_filter).values() if (name := names.of(r)) is not None]
     if row_filter is not True:
         sent["filter"] = row_filter
     if filtered_by:
-        shows = [f.field_id for f in scan.schema.fields if type(f.field_type) in SIZES and known.by_id(f.field_id) is not None]
-        telling = {known.by_id(i) for i in shows[:1]} if not set(shows) & set(references(scan.row_filter)) else set()
+        shows = [f.field_id for f in scan.schema.fields if type(f.field_type) in SIZES and names.by_id(f.field_id) is not None]
+        telling = {names.by_id(i) for i in shows[:1]} if not set(shows) & set(references(scan.row_filter)) else set()
         sent["stats-fields"] = sorted({*filtered_by, *(n for n in telling if n is not None)})
     if hints.columns is not None:
-        tops = [known.by_id(i) for i in hints.columns]
+        tops = [names.by_id(i) for i in hints.columns]
         if tops and None not in tops:
             sent["select"] = sorted({*(n for n in tops if n is not None), *filtered_by})
     total = scan.snapshot.summary.get("total-records", "")
@@ -268,8 +268,8 @@ class _Asked:
             text = f"{where} has cancelled the plan of the scan{_named(self.plan_id)}."
             return ScanPlanningError(text, hint="Read again.", **self._facts)
         if planned.status == "failed":
-            told, secrets = planned.error or _Told(), self.catalog.client.secrets()
-            error = ServerError(told.code, scrubbed(told.type or "", secrets), scrubbed(told.message or "", secrets))
+            failure, secrets = planned.error or _Told(), self.catalog.client.secrets()
+            error = ServerError(failure.code, scrubbed(failure.type or "", secrets), scrubbed(failure.message or "", secrets))
             return ScanPlanningError(f"{where} failed to plan the scan{_named(self.plan_id)}: {error}.", **self._facts)
         return CorruptData(f"{where} tells the unknown status {planned.status[:40]!r} of a plan{_named(self.plan_id)}.", **self._facts)
 
@@ -278,25 +278,25 @@ class _Asked:
         if not names:
             return []
         self._check_listed(TASKS, "fetched")
-        known: set[str] = set()
-        found: list[ScanTasksJson] = []
+        plan_tasks: set[str] = set()
+        answers: list[ScanTasksJson] = []
         with _pool(min(_AT_ONCE, max(2, len(names)))) as submit:
-            running = {submit(self._fetch, name) for name in self._new(names, known)}
+            running = {submit(self._fetch, name) for name in self._new(names, plan_tasks)}
             while running:
                 done, running = wait(running, return_when=FIRST_COMPLETED)
                 for future in done:
                     answer = future.result()
-                    found.append(answer)
-                    running |= {submit(self._fetch, name) for name in self._new(answer.plan_tasks or (), known)}
-        return found
+                    answers.append(answer)
+                    running |= {submit(self._fetch, name) for name in self._new(answer.plan_tasks or (), plan_tasks)}
+        return answers
 
-    def _new(self, names: Sequence[str], known: set[str]) -> list[str]:
+    def _new(self, names: Sequence[str], plan_tasks: set[str]) -> list[str]:
         """Add names of plan tasks to the known ones. Raises CorruptData for one that was named before: planning would never end."""
         for name in names:
-            if name in known or len(known) >= _MOST_TASKS:
-                text = f"names the plan task {name[:40]!r} twice" if name in known else f"names more than {_MOST_TASKS} plan tasks"
+            if name in plan_tasks or len(plan_tasks) >= _MOST_TASKS:
+                text = f"names the plan task {name[:40]!r} twice" if name in plan_tasks else f"names more than {_MOST_TASKS} plan tasks"
                 raise CorruptData(f"The catalog's server {self.server} {text}{_named(self.plan_id)}.", **self._facts)
-            known.add(name)
+            plan_tasks.add(name)
         return list(names)
 
     def _fetch(self, name: str) -> ScanTasksJson:

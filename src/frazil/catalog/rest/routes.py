@@ -103,10 +103,10 @@ def routes(client: Client, properties: Mapping[str, str]) -> Routes:
 
 def _seconds(duration: str) -> float | None:
     """Read a duration of ISO 8601 (`PT30M`, `P1DT2H`) in seconds; None for a text that is none."""
-    found = _DURATION.fullmatch(duration.strip().upper())
-    if found is None or not any(found.groups()):
+    match = _DURATION.fullmatch(duration.strip().upper())
+    if match is None or not any(match.groups()):
         return None
-    return sum(float(n or 0) * size for n, size in zip(found.groups(), (604_800, 86_400, 3_600, 60, 1), strict=True))
+    return sum(float(n or 0) * size for n, size in zip(match.groups(), (604_800, 86_400, 3_600, 60, 1), strict=True))
 
 
 def _known_properties(server_config: Mapping[str, str | None]) -> dict[str, str]:

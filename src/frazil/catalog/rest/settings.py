@@ -137,7 +137,7 @@ def _is_own(key: str) -> bool:
 
 def _headers(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """Return the headers of every request. `header.<Name>`: those that are configured; an empty value leaves a header out."""
-    found = {_DELEGATION.lower(): (_DELEGATION, "vended-credentials,remote-signing")}
+    headers_by_name = {_DELEGATION.lower(): (_DELEGATION, "vended-credentials,remote-signing")}
     for key, value in properties.items():
         if not key.startswith("header."):
             continue
@@ -145,8 +145,8 @@ def _headers(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
         if not name or not all(c.isalnum() or c in "-_" for c in name) or any(ord(c) < 32 or ord(c) > 255 for c in value):
             hint = "Names have letters, digits and -, values no line break."
             raise InvalidInput(f"Catalog property {key} is no valid HTTP header.", hint=hint)
-        found[name.lower()] = (name, value)
-    return tuple(pair for pair in found.values() if pair[1])
+        headers_by_name[name.lower()] = (name, value)
+    return tuple(pair for pair in headers_by_name.values() if pair[1])
 
 
 def _one_of(properties: Mapping[str, str], key: str, default: str, other: str) -> str:
@@ -182,14 +182,14 @@ def _number(properties: Mapping[str, str], key: str, default: int, least: int = 
 
 
 def _auth(properties: Mapping[str, str], uri: str) -> AuthSettings:
-    given = option(properties, *AUTH_TYPES)
-    if is_sigv4(given):  # the token travels beside the signature, if there is one
-        given = option(properties, *(f"{kind.removesuffix('type')}sigv4.delegate-auth-type" for kind in AUTH_TYPES))
-        given = None if given is not None and given.strip().lower() == "oauth2" else given
+    auth_type = option(properties, *AUTH_TYPES)
+    if is_sigv4(auth_type):  # the token travels beside the signature, if there is one
+        auth_type = option(properties, *(f"{kind.removesuffix('type')}sigv4.delegate-auth-type" for kind in AUTH_TYPES))
+        auth_type = None if auth_type is not None and auth_type.strip().lower() == "oauth2" else auth_type
     implied = "oauth2" if properties.get("token") or properties.get("credential") else "none"
-    kind = implied if given is None else _AUTH_TYPES.get(given.strip().lower(), "")
+    kind = implied if auth_type is None else _AUTH_TYPES.get(auth_type.strip().lower(), "")
     if not kind:
-        raise Unsupported(f"Catalog property auth.type is {given!r}.", hint=f"Served are {', '.join((*_AUTH_TYPES, 'sigv4'))}.")
+        raise Unsupported(f"Catalog property auth.type is {auth_type!r}.", hint=f"Served are {', '.join((*_AUTH_TYPES, 'sigv4'))}.")
     if kind == "basic":
         user = option(properties, "auth.basic.username", "rest.auth.basic.username")
         password = option(properties, "auth.basic.password", "rest.auth.basic.password")

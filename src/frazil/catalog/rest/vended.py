@@ -37,18 +37,18 @@ def vended(location: str, config: Mapping[str, str], credentials: Sequence[Stora
     """
     matching = [c for c in credentials if location.startswith(c.prefix) or is_inside(location, c.prefix)]
     best = max(matching, key=lambda c: len(c.prefix), default=None)
-    given = _of_account(location, {**config, **(best.config if best else {})})
-    expiry = [int(v) for k, v in given.items() if k in _EXPIRY and v.isdecimal() and len(v) < 18]
-    found = {k: v for k, v in given.items() if k.startswith(STORES) and is_known(k)}
-    return Credentials(found, min(expiry, default=None))
+    settings = _of_account(location, {**config, **(best.config if best else {})})
+    expiry = [int(v) for k, v in settings.items() if k in _EXPIRY and v.isdecimal() and len(v) < 18]
+    store_properties = {k: v for k, v in settings.items() if k.startswith(STORES) and is_known(k)}
+    return Credentials(store_properties, min(expiry, default=None))
 
 
-def _of_account(location: str, given: Mapping[str, str]) -> dict[str, str]:
+def _of_account(location: str, settings: Mapping[str, str]) -> dict[str, str]:
     """Rename the properties of the location's Azure account, `adls.sas-token.<account>`, to those of the store, and leave out those of
     other accounts. Accounts are named by their host or its first part; where the location names none, the only one given counts."""
-    host = urlsplit(location).netloc.partition("@")[2].lower() or given.get("adls.account-name", "").lower()
-    named = {k: v for k, v in given.items() if k.startswith(_OF_ACCOUNTS)}
-    chosen = {k: v for k, v in given.items() if k not in named}
+    host = urlsplit(location).netloc.partition("@")[2].lower() or settings.get("adls.account-name", "").lower()
+    named = {k: v for k, v in settings.items() if k.startswith(_OF_ACCOUNTS)}
+    chosen = {k: v for k, v in settings.items() if k not in named}
     for stem in _OF_ACCOUNTS:
         by_account = {k.removeprefix(stem).lower(): v for k, v in named.items() if k.startswith(stem)}
         if not host and len(by_account) == 1:

@@ -53,11 +53,11 @@ def carried_over(group: RewrittenGroup, deleted: Mapping[str, Positions], contex
     live when the file was rewritten have no place and are left out."""
     if context.sorting is None and not group.mixed:
         return _in_files(group.added, _by_count(group, deleted, context))
-    found: list[FileDeletes] = []
+    file_deletes: list[FileDeletes] = []
     for key, ordinals in _by_keys(group, deleted, context).items():
         of_partition = [f for f in group.added if not group.mixed or partition_key(f.spec_id, f.partition)[1] == key]
-        found += _in_files(of_partition, ordinals)
-    return found
+        file_deletes += _in_files(of_partition, ordinals)
+    return file_deletes
 
 
 def _in_files(files: Sequence[DataFile], ordinals: Positions) -> list[FileDeletes]:
@@ -73,15 +73,15 @@ def _by_count(group: RewrittenGroup, deleted: Mapping[str, Positions], context: 
     """Find the places of rows that kept their order: the live rows of the files before, and those before in the file."""
     starts = np.cumsum([0, *group.counts])
     only_places = context.live.sharing_deletes(projection=Schema(HIDDEN_POS))
-    found: list[Positions] = []
+    positions: list[Positions] = []
     for task, start in zip(group.tasks, starts[:-1].tolist(), strict=True):
         if (wanted := deleted.get(task.file.file_path)) is None:
             continue
         for _, batch in live_rows((task,), only_places):
             places = batch.column(0).to_numpy()
-            found.append(np.flatnonzero(np.isin(places, wanted)) + start)
+            positions.append(np.flatnonzero(np.isin(places, wanted)) + start)
             start += len(places)
-    return np.concatenate([np.zeros(0, np.int64), *found])
+    return np.concatenate([np.zeros(0, np.int64), *positions])
 
 
 # By keys ------------------------------------------------------------------------------------------------------------------------------
@@ -141,5 +141,5 @@ def _keyed(group: RewrittenGroup, context: CompactContext) -> Iterator[tuple[str
         path = group.tasks[number].file.file_path
         parts = by_partition(numbered, columns, write.spec) if group.mixed and write.spec.fields else ()
         for key, rows in [(partition_key(write.spec.spec_id, p.values)[1], p.rows) for p in parts] or [((), numbered)]:
-            found = sorting.keys(rows, columns) if sorting is not None else SortKeys({}, ())
-            yield path, key, found, rows
+            sort_keys = sorting.keys(rows, columns) if sorting is not None else SortKeys({}, ())
+            yield path, key, sort_keys, rows

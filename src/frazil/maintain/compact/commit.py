@@ -139,20 +139,20 @@ class CompactFiles(SnapshotAction):
     def _written(self, tasks: Sequence[FileScanTask], metadata: TableMetadata, context: Context) -> tuple[DataFile, ...]:
         cache = DeleteCache(_CACHE)
         deleted = {t.file.file_path: positions_of(t.file, _positional(t.delete_files), context.storage, cache) for t in tasks}
-        found: list[FileDeletes] = []
+        file_deletes: list[FileDeletes] = []
         for group in self.kept:
             own = {f.file_path: deleted[f.file_path] for f in group.removed if f.file_path in deleted}
-            found += carried_over(group, own, self.context) if own else []
-        files = _delete_files(found, metadata, self.context)
+            file_deletes += carried_over(group, own, self.context) if own else []
+        files = _delete_files(file_deletes, metadata, self.context)
         context.output.written += (f.file_path for f in files)
         return tuple(files)
 
 
-def _delete_files(found: Sequence[FileDeletes], metadata: TableMetadata, context: CompactContext) -> list[DataFile]:
+def _delete_files(file_deletes: Sequence[FileDeletes], metadata: TableMetadata, context: CompactContext) -> list[DataFile]:
     write = replace(context.write, operation_id=str(uuid.uuid4()))
     if metadata.format_version >= 3:
-        return write_vectors(found, write)
-    return write_position_deletes(found, write, granularity=granularity_of(metadata, write.options))
+        return write_vectors(file_deletes, write)
+    return write_position_deletes(file_deletes, write, granularity=granularity_of(metadata, write.options))
 
 
 def _positional(deletes: Sequence[DataFile]) -> list[DataFile]:

@@ -62,17 +62,17 @@ def ordered_words(column: pa.Array, type_: IcebergType, text_bytes: int) -> list
     if isinstance(type_, _TEXT):
         return _text_words(column, text_bytes)
     if isinstance(type_, BooleanType):
-        found = np.where(pc.fill_null(column, False).to_numpy(zero_copy_only=False), np.uint64(0x81 << 56), np.uint64(0))
+        words = np.where(pc.fill_null(column, False).to_numpy(zero_copy_only=False), np.uint64(0x81 << 56), np.uint64(0))
     elif isinstance(type_, _REAL):
         values = pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
         bits = np.where(np.isnan(values), np.nan, values).view(np.int64)
-        found = (bits ^ ((bits >> 63) | np.int64(-(2**63)))).view(np.uint64)
+        words = (bits ^ ((bits >> 63) | np.int64(-(2**63)))).view(np.uint64)
     else:
         whole = column.cast(pa.int32()) if pa.types.is_date32(column.type) or pa.types.is_time32(column.type) else column
-        found = pc.fill_null(whole.cast(pa.int64()), 0).to_numpy(zero_copy_only=False).view(np.uint64) ^ _SIGN
+        words = pc.fill_null(whole.cast(pa.int64()), 0).to_numpy(zero_copy_only=False).view(np.uint64) ^ _SIGN
     if column.null_count:
-        found = np.where(column.is_valid().to_numpy(zero_copy_only=False), found, np.uint64(0))
-    return [found]
+        words = np.where(column.is_valid().to_numpy(zero_copy_only=False), words, np.uint64(0))
+    return [words]
 
 
 def _text_words(column: pa.Array, length: int) -> list[Words]:
@@ -81,13 +81,13 @@ def _text_words(column: pa.Array, length: int) -> list[Words]:
     places = np.frombuffer(offsets, np.int64)[plain.offset : plain.offset + len(plain) + 1]
     content = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
     first, sizes = places[:-1], np.diff(places)
-    found = np.zeros((len(plain), -(-length // 8) * 8), np.uint8)
+    padded_bytes = np.zeros((len(plain), -(-length // 8) * 8), np.uint8)
     for k in range(length):
         rows = np.flatnonzero(sizes > k)
         if not len(rows):
             break
-        found[rows, k] = content[first[rows] + k]
-    return [np.ascontiguousarray(w) for w in found.view(">u8").astype(np.uint64).T]
+        padded_bytes[rows, k] = content[first[rows] + k]
+    return [np.ascontiguousarray(w) for w in padded_bytes.view(">u8").astype(np.uint64).T]
 
 
 # Scales -------------------------------------------------------------------------------------------------------------------------------
@@ -112,8 +112,8 @@ class ColumnScale:
         if not len(words[0]):
             return cls((), 0, (0.0,), (0.0,))
         common = next((n for n, w in enumerate(words) if w.min() != w.max()), len(words) - 1)
-        known = words[common][words[common] > 0]  # 0: null, as a rule
-        low = int(known.min()) if len(known) else 0
+        values = words[common][words[common] > 0]  # 0: null, as a rule
+        low = int(values.min()) if len(values) else 0
         ordered = np.sort(_above(words[common], low))
         steps = np.unique(ordered[np.linspace(0, len(ordered) - 1, _STEPS).astype(np.intp)])
         shares = np.searchsorted(ordered, steps) / len(ordered)
@@ -122,10 +122,10 @@ class ColumnScale:
     def ranks(self, words: Sequence[Words], bits: int) -> Words:
         """Return the shares of rows as numbers of `bits` bits, in the order of the values."""
         share = np.interp(_above(words[len(self.before)], self.low), self.values, self.shares)
-        found = np.minimum((share * (1 << bits)).astype(np.uint64), np.uint64((1 << bits) - 1))
+        scaled = np.minimum((share * (1 << bits)).astype(np.uint64), np.uint64((1 << bits) - 1))
         for word, common in reversed(list(zip(words, self.before, strict=False))):
-            found = np.where(word < common, np.uint64(0), np.where(word > common, np.uint64((1 << bits) - 1), found))
-        return found
+            scaled = np.where(word < common, np.uint64(0), np.where(word > common, np.uint64((1 << bits) - 1), scaled))
+        return scaled
 
 
 def _above(words: Words, low: int) -> npt.NDArray[np.float64]:
@@ -143,23 +143,23 @@ def bits_of_column(columns: int) -> int:
 
 def zorder(ranks: Sequence[Words], bits: int) -> Words:
     """Mix the bits of columns, one of each in turn, into the place of each row."""
-    found = np.zeros_like(ranks[0])
+    interleaved = np.zeros_like(ranks[0])
     table = _spread_bytes(len(ranks))
     for begin in range(0, bits, 8):
         for i, column in enumerate(ranks):
             byte = (column >> np.uint64(begin)).astype(np.uint8)
-            found |= table[byte] << np.uint64(begin * len(ranks) + len(ranks) - 1 - i)
-    return found
+            interleaved |= table[byte] << np.uint64(begin * len(ranks) + len(ranks) - 1 - i)
+    return interleaved
 
 
 @cache
 def _spread_bytes(columns: int) -> Words:
     """Return, for each byte, its bits spread so that those of other columns fit in between."""
     values = np.arange(256, dtype=np.uint64)
-    found = np.zeros(256, np.uint64)
+    spread = np.zeros(256, np.uint64)
     for bit in range(min(8, bits_of_column(columns))):
-        found |= (values >> np.uint64(bit) & np.uint64(1)) << np.uint64(bit * columns)
-    return found
+        spread |= (values >> np.uint64(bit) & np.uint64(1)) << np.uint64(bit * columns)
+    return spread
 
 
 # Hilbert ------------------------------------------------------------------------------------------------------------------------------
@@ -185,8 +185,8 @@ def hilbert(ranks: Sequence[Words], bits: int) -> Words:
         turned = np.where((x[-1] & np.uint64(q)) != 0, turned ^ np.uint64(q - 1), turned)
         q >>= 1
     placed = [v ^ turned for v in x]
-    found = np.zeros_like(x[0])
+    distances = np.zeros_like(x[0])
     for bit in range(bits - 1, -1, -1):
         for v in placed:
-            found = (found << np.uint64(1)) | (v >> np.uint64(bit) & np.uint64(1))
-    return found
+            distances = (distances << np.uint64(1)) | (v >> np.uint64(bit) & np.uint64(1))
+    return distances

@@ -68,9 +68,9 @@ def sorted_batches(
             size += batch.nbytes
             if size >= memory:
                 if folder is None:
-                    made = stack.enter_context(tempfile.TemporaryDirectory(prefix="frazil-sort-", ignore_cleanup_errors=True))
-                    stack.enter_context(temporary_files(made))
-                    folder, sorting = Path(made), group.sampled()
+                    directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="frazil-sort-", ignore_cleanup_errors=True))
+                    stack.enter_context(temporary_files(directory))
+                    folder, sorting = Path(directory), group.sampled()
                 runs.append(_spilled(held, size, sorting, folder / str(len(runs))))
                 held, size = [], 0
         if folder is None:
@@ -178,11 +178,11 @@ def _splitters(runs: Sequence[_SortedRun], memory: int) -> list[tuple[Any, ...]]
 
 def _cuts(run: _SortedRun, splitters: Sequence[tuple[Any, ...]]) -> list[int]:
     """Find where each splitter stands in a run: before the first row that is not less, and behind the last one that is equal."""
-    found = [0]
+    cuts = [0]
     for splitter in splitters:
-        found.append(_place(run, splitter, found[-1], behind=False))
-        found.append(_place(run, splitter, found[-1], behind=True))
-    return [*found, len(run)]
+        cuts.append(_place(run, splitter, cuts[-1], behind=False))
+        cuts.append(_place(run, splitter, cuts[-1], behind=True))
+    return [*cuts, len(run)]
 
 
 def _place(run: _SortedRun, splitter: tuple[Any, ...], low: int, *, behind: bool) -> int:

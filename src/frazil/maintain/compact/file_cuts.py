@@ -38,14 +38,14 @@ def ends_along_curve(places: Sequence[npt.NDArray[np.uint64]], bits: int, most: 
         middle = (begin + end) // 2
         rows_before = sum(int(np.searchsorted(p, np.uint64(middle))) for p in places)
         halves += [(middle, end, rows_before, upto), (begin, middle, below, rows_before)]
-    found: list[int] = []
+    ends: list[int] = []
     for upto in parts:  # neighbours that fit in one file share one
-        before = found[-2] if len(found) > 1 else 0
-        if found and upto - before <= most:
-            found[-1] = upto
+        before = ends[-2] if len(ends) > 1 else 0
+        if ends and upto - before <= most:
+            ends[-1] = upto
         else:
-            found.append(upto)
-    return found
+            ends.append(upto)
+    return ends
 
 
 def cut(batches: Iterable[pa.RecordBatch], ends: list[int]) -> Iterator[tuple[int, pa.RecordBatch]]:

@@ -37,14 +37,14 @@ def older_deletes(metadata: TableMetadata, branch: str, storage: Storage, gone: 
             oldest = min(oldest, manifest.min_sequence_number or 0)
         elif len(stays):
             oldest = min(oldest, pc.min(stays["sequence_number"]).as_py() or 0)
-    found: Names = set()
+    delete_files: Names = set()
     for manifest in manifests:
         if not is_data(manifest) and (manifest.min_sequence_number or 0) < oldest:
             entries = live(read_manifest(storage, manifest, _COLUMNS))
             sequence = pc.fill_null(entries["sequence_number"], 0)
             old = entries.filter(pc.and_(pc.greater(sequence, 0), pc.less(sequence, oldest)))
-            found.update(zip(old["file_path"].to_pylist(), old["content_offset"].to_pylist(), strict=True))
-    return found
+            delete_files.update(zip(old["file_path"].to_pylist(), old["content_offset"].to_pylist(), strict=True))
+    return delete_files
 
 
 def unused_deletes(

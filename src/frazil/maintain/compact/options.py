@@ -128,9 +128,9 @@ _KNOWN = (
 ).split()
 
 
-def _named(given: Mapping[str, Any], strategy: str) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for key, value in given.items():
+def _named(options: Mapping[str, Any], strategy: str) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    for key, value in options.items():
         name = str(key).strip().lower().replace("_", "-")
         if name not in _KNOWN:
             near = difflib.get_close_matches(name, _KNOWN, 1, 0.8)
@@ -140,9 +140,9 @@ def _named(given: Mapping[str, Any], strategy: str) -> dict[str, str]:
             continue
         if strategy not in _ONLY.get(name, STRATEGIES):
             raise InvalidInput(f"Option {name!r} means nothing for strategy {strategy!r}.", hint=f"It is for: {', '.join(_ONLY[name])}.")
-        if found.setdefault(name, str(value).strip()) != str(value).strip():
-            raise InvalidInput(f"Option {name!r} is given twice, as {found[name]!r} and as {value!r}.")
-    return found
+        if texts.setdefault(name, str(value).strip()) != str(value).strip():
+            raise InvalidInput(f"Option {name!r} is given twice, as {texts[name]!r} and as {value!r}.")
+    return texts
 
 
 @dataclass(frozen=True)
@@ -150,33 +150,33 @@ class _CompactionOptionReader:
     texts: Mapping[str, str]
 
     def whole(self, name: str, default: int, least: int) -> int:
-        found: int = self._checked(name, default, int, lambda n: n >= least, f"a whole number of at least {least}")
-        return found
+        number: int = self._checked(name, default, int, lambda n: n >= least, f"a whole number of at least {least}")
+        return number
 
     def share(self, name: str, default: float) -> float:
-        found: float = self._checked(name, default, float, lambda n: 0 < n <= 1, "above 0 and at most 1")
-        return found
+        number: float = self._checked(name, default, float, lambda n: 0 < n <= 1, "above 0 and at most 1")
+        return number
 
     def positive(self, name: str, default: float) -> float:
-        found: float = self._checked(name, default, float, lambda n: 0 < n < float("inf"), "above 0")
-        return found
+        number: float = self._checked(name, default, float, lambda n: 0 < n < float("inf"), "above 0")
+        return number
 
     def flag(self, name: str, default: bool) -> bool:
         return self.choice(name, str(default).lower(), ("true", "false")) == "true"
 
-    def choice(self, name: str, default: str, known: tuple[str, ...]) -> str:
-        found = self.texts.get(name, default).lower()
-        if found not in known:
-            raise InvalidInput(f"Option {name!r} must be one of {', '.join(known)}, not {self.texts[name]!r}.")
-        return found
+    def choice(self, name: str, default: str, choices: tuple[str, ...]) -> str:
+        text = self.texts.get(name, default).lower()
+        if text not in choices:
+            raise InvalidInput(f"Option {name!r} must be one of {', '.join(choices)}, not {self.texts[name]!r}.")
+        return text
 
     def _checked(self, name: str, default: Any, kind: Callable[[str], Any], fits: Callable[[Any], bool], wanted: str) -> Any:
         if name not in self.texts:
             return default
         try:
-            found = kind(self.texts[name])
+            value = kind(self.texts[name])
         except ValueError:
-            found = None
-        if found is None or not fits(found):
+            value = None
+        if value is None or not fits(value):
             raise InvalidInput(f"Option {name!r} must be {wanted}, not {self.texts[name]!r}.")
-        return found
+        return value

@@ -102,14 +102,14 @@ def file_groups(plan: Plan, options: CompactionOptions) -> tuple[FileGroup, ...]
     rows = np.flatnonzero(candidates)
     rows = rows[np.lexsort((rows, files.sequence_numbers[rows], files.scopes[rows]))]
     starts = np.flatnonzero(np.diff(files.scopes[rows], prepend=-1)) if len(rows) else rows
-    found: list[FileGroup] = []
+    groups: list[FileGroup] = []
     for of_partition in np.split(rows, starts[1:]) if len(rows) else ():
         for packed in _packed(of_partition, files.sizes, options):
             size = int(files.sizes[packed].sum())
             if options.rewrite_all or by_deletes[packed].any() or _worth_it(len(packed), size, options):
                 mixed = not bool(files.of_spec[packed[0]])
-                found.append(FileGroup(packed, size, int(files.records[packed].sum()), mixed, bool(files.is_deleted[packed].all())))
-    return tuple(_ordered(_limited(found, files, options.most_files), options.job_order))
+                groups.append(FileGroup(packed, size, int(files.records[packed].sum()), mixed, bool(files.is_deleted[packed].all())))
+    return tuple(_ordered(_limited(groups, files, options.most_files), options.job_order))
 
 
 def _packed(rows: Numbers, sizes: Numbers, options: CompactionOptions) -> Iterator[Numbers]:
@@ -151,12 +151,12 @@ def _ordered(groups: Iterable[FileGroup], job_order: str) -> list[FileGroup]:
 
 def paths_of(plan: Plan, groups: Sequence[FileGroup]) -> pa.Array:
     """Return the paths of the groups' files, as metadata spells them."""
-    rows, begin, found = np.sort(np.concatenate([np.zeros(0, np.int64), *(g.rows for g in groups)])), 0, list[pa.Array]()
+    rows, begin, chunks = np.sort(np.concatenate([np.zeros(0, np.int64), *(g.rows for g in groups)])), 0, list[pa.Array]()
     for g in plan.groups:
         here = rows[(rows >= begin) & (rows < begin + len(g))] - begin
-        found.append(column_of(g.table, "file_path").take(pa.array(here)))
+        chunks.append(column_of(g.table, "file_path").take(pa.array(here)))
         begin += len(g)
-    return pa.concat_arrays(found) if found else pa.array([], pa.string())
+    return pa.concat_arrays(chunks) if chunks else pa.array([], pa.string())
 
 
 def own_deletes(plan: Plan, paths: pa.Array) -> set[tuple[str, int | None]]:
@@ -176,12 +176,12 @@ def pieces_of(tasks: Sequence[FileScanTask], options: CompactionOptions) -> list
     total = sum(t.file.file_size_in_bytes for t in tasks)
     count = options.files_for(total)
     each = min(max(total / count, 1), options.file_bytes) if count > 1 else total + SPLIT_OVERHEAD
-    found: dict[int, list[FileScanTask]] = {}
+    parts_by_piece: dict[int, list[FileScanTask]] = {}
     done = 0
     for part in (p for t in tasks for p in _parts(t, each)):
-        found.setdefault(min(int((done + part.length / 2) / max(each, 1)), count - 1), []).append(part)
+        parts_by_piece.setdefault(min(int((done + part.length / 2) / max(each, 1)), count - 1), []).append(part)
         done += part.length
-    return [tuple(found[n]) for n in sorted(found)]
+    return [tuple(parts_by_piece[n]) for n in sorted(parts_by_piece)]
 
 
 def _parts(task: FileScanTask, each: float) -> Iterable[FileScanTask]:

@@ -108,12 +108,12 @@ class CompactionPlan:
         apply to none."""
         metadata, branch, storage = self.step.metadata, self.step.to.branch, self.step.storage
         gone = paths_of(self.plan, self.groups)
-        found = own_deletes(self.plan, gone)
+        obsolete = own_deletes(self.plan, gone)
         if self.groups:
-            found |= older_deletes(metadata, branch, storage, gone, self.sequence_number)
+            obsolete |= older_deletes(metadata, branch, storage, gone, self.sequence_number)
         if self.options.removes_dangling:
-            found |= unused_deletes(metadata, branch, storage, gone, MOST_PAIRS, self.sequence_number)
-        return found
+            obsolete |= unused_deletes(metadata, branch, storage, gone, MOST_PAIRS, self.sequence_number)
+        return obsolete
 
     def batches(self) -> Sequence[tuple[FileGroup, ...]]:
         """Divide the groups into commits: one, or with partial progress at most as many as the options say."""
@@ -124,16 +124,16 @@ class CompactionPlan:
 
     def rounds(self) -> Iterator[list[tuple[FileGroup, ...]]]:
         """Divide the commits into those whose groups are rewritten at the same time: as few as have a task for each slot of the runner."""
-        found: list[tuple[FileGroup, ...]] = []
+        batches: list[tuple[FileGroup, ...]] = []
         tasks = 0
         for batch in self.batches():
-            found.append(batch)
+            batches.append(batch)
             tasks += sum(1 if self.sorting is not None else self.options.files_for(g.bytes) for g in batch)
             if tasks >= self.table.runner.parallelism:
-                yield found
-                found, tasks = [], 0
-        if found:
-            yield found
+                yield batches
+                batches, tasks = [], 0
+        if batches:
+            yield batches
 
 
 def plan_compaction(
@@ -238,21 +238,21 @@ class _CompactionRun:
                 for piece, result in zip(part, runner.run(partial(rewrite_piece, context), part), strict=True):
                     done.append(result)
                     self.shown.advance(sum(t.start == 0 for t in piece.tasks))  # a split file counts once
-            found = _joined(pieces, done)
-            for group in found:
+            rewritten = _joined(pieces, done)
+            for group in rewritten:
                 _check(group, plan.table.name)
-            attempts_of(context.write, runner).remove_unreported(f.file_path for g in found for f in g.added)
-        return context, found
+            attempts_of(context.write, runner).remove_unreported(f.file_path for g in rewritten for f in g.added)
+        return context, rewritten
 
     def _rounds(self, pieces: Sequence[RewritePiece]) -> list[list[RewritePiece]]:
         """Divide the pieces such that no more groups are rewritten at the same time than max-concurrent-file-group-rewrites says."""
         most = self.planned.options.most_at_once
         if most is None:
             return [list(pieces)]
-        found: dict[int, list[RewritePiece]] = {}
+        pieces_by_round: dict[int, list[RewritePiece]] = {}
         for piece in pieces:
-            found.setdefault(piece.group // most, []).append(piece)
-        return [found[n] for n in sorted(found)]
+            pieces_by_round.setdefault(piece.group // most, []).append(piece)
+        return [pieces_by_round[n] for n in sorted(pieces_by_round)]
 
     # --- commits
 
@@ -295,7 +295,7 @@ class _CompactionRun:
             done = [(context, list(islice(left, len(batch)))) for batch in batches]
         except Exception as error:
             log.warning("Could not rewrite %d groups of %s at once: %s", len(groups), self.planned.table.name, error)
-            done = [found for g in groups if (found := self._rewritten_alone(g)) is not None] if len(groups) > 1 else []
+            done = [group_result for g in groups if (group_result := self._rewritten_alone(g)) is not None] if len(groups) > 1 else []
             if len(groups) == 1:
                 self._fails(groups, error)
         for number, (context, rewritten) in enumerate(done):
@@ -331,10 +331,10 @@ class _CompactionRun:
 
 def _joined(pieces: Sequence[RewritePiece], done: Sequence[Rewritten]) -> list[RewrittenGroup]:
     """Put the pieces of each group together again; the groups and their pieces keep their order."""
-    found: dict[int, list[tuple[RewritePiece, Rewritten]]] = {}
+    results_by_group: dict[int, list[tuple[RewritePiece, Rewritten]]] = {}
     for piece, result in zip(pieces, done, strict=True):
-        found.setdefault(piece.group, []).append((piece, result))
-    return [_together(own) for own in found.values()]
+        results_by_group.setdefault(piece.group, []).append((piece, result))
+    return [_together(own) for own in results_by_group.values()]
 
 
 def _together(own: Sequence[tuple[RewritePiece, Rewritten]]) -> RewrittenGroup:

@@ -140,11 +140,11 @@ def _sort_memory(target: WriteContext, workers: int) -> int:
 
 def _memory_of_machine() -> int:
     """Return the bytes of memory of the machine, or of the container."""
-    found = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     for limit in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         with contextlib.suppress(OSError, ValueError):
-            found = min(found, int(Path(limit).read_text()))
-    return found
+            memory = min(memory, int(Path(limit).read_text()))
+    return memory
 
 
 def _write_partition(

@@ -62,8 +62,8 @@ class Sorting:
         return frozenset(self.columns or (f.source_id for f in self.order.fields))
 
     def _words(self, batch: pa.RecordBatch, schema: Schema | None = None) -> list[list[npt.NDArray[np.uint64]]]:
-        known = schema or self.schema
-        return [ordered_words(column_of(batch, known, i), known.by_id[i].field_type, self.text_bytes) for i in self.columns]
+        batch_schema = schema or self.schema
+        return [ordered_words(column_of(batch, batch_schema, i), batch_schema.by_id[i].field_type, self.text_bytes) for i in self.columns]
 
     def with_sample(self, batches: Iterable[pa.RecordBatch], rows: int, schema: Schema | None = None) -> Sorting:
         """Compute how the values of a curve's columns are spread, from every so manieth row of a group that has about `rows` rows."""
@@ -151,45 +151,45 @@ def sorting_of(
         if chosen not in ("sort", match[1].lower()):
             raise InvalidInput(f"strategy={strategy!r} and sort_order={sort_order!r} contradict each other.")
         chosen, sort_order = match[1].lower(), _terms(match[2])
-    found = options(chosen)
+    curve_options = options(chosen)
     if chosen == "binpack":
-        return None, found
+        return None, curve_options
     schema = metadata.schema()
     if chosen == "sort":
-        return _by_order(sort_order, metadata, schema, case_sensitive), found
+        return _by_order(sort_order, metadata, schema, case_sensitive), curve_options
     names = _listed(sort_order or ())
-    return _by_curve(chosen, names, found, metadata, schema, case_sensitive), found
+    return _by_curve(chosen, names, curve_options, metadata, schema, case_sensitive), curve_options
 
 
 def _terms(text: str) -> list[str]:
     return [t.strip() for t in _TERMS.findall(text) if t.strip()]
 
 
-def _listed(given: Any) -> list[Any]:
-    if isinstance(given, str):
-        return _terms(given)
-    if not isinstance(given, Iterable):
-        raise InvalidInput(f"sort_order is a text, a list of columns or a SortOrder, not {given!r}.", hint="sort_order='a, b DESC'.")
-    return list(given)
+def _listed(sort_order: Any) -> list[Any]:
+    if isinstance(sort_order, str):
+        return _terms(sort_order)
+    if not isinstance(sort_order, Iterable):
+        raise InvalidInput(f"sort_order is a text, a list of columns or a SortOrder, not {sort_order!r}.", hint="sort_order='a, b DESC'.")
+    return list(sort_order)
 
 
-def _by_order(given: Any, metadata: TableMetadata, schema: Schema, case_sensitive: bool) -> Sorting:
-    if given is None:
+def _by_order(sort_order: Any, metadata: TableMetadata, schema: Schema, case_sensitive: bool) -> Sorting:
+    if sort_order is None:
         order = metadata.sort_order()
         if order.is_unsorted:
             text = f"Cannot sort data without a valid sort order, table '{metadata.location}' is unsorted and no sort order is provided"
             raise InvalidInput(text, hint="sort_order='a, b DESC', or t.update_sort_order().", table=metadata.location)
-    elif isinstance(given, SortOrder):
-        order = given
+    elif isinstance(sort_order, SortOrder):
+        order = sort_order
     else:
-        terms = _listed(given)
+        terms = _listed(sort_order)
         if any(isinstance(t, str) and _CURVE.fullmatch(t) for t in terms):
             raise InvalidInput("Cannot mix identity sort columns and a Zorder sort expression", hint="Give zorder(…) or columns.")
         order = build_sort_order(schema, terms, case_sensitive=case_sensitive)
     if order.is_unsorted:
         raise InvalidInput("sort_order names no column.", table=metadata.location)
-    known = next((o.order_id for o in metadata.sort_orders if o.fields == order.fields), 0)
-    return Sorting(schema, order, order_id=known)
+    order_id = next((o.order_id for o in metadata.sort_orders if o.fields == order.fields), 0)
+    return Sorting(schema, order, order_id=order_id)
 
 
 def _by_curve(
@@ -201,12 +201,12 @@ def _by_curve(
         raise InvalidInput(f"{curve} takes at most {MOST_COLUMNS} columns, not {len(names)}.", hint="More columns than four skip little.")
     field_ids = []
     for name in names:
-        found = schema.find_field(unquote(name), case_sensitive)
-        path = [schema.by_id[p].field_type for p in schema.parents[found.field_id]]
-        if any(isinstance(t, ListType | MapType) for t in path) or isinstance(found.field_type, StructType | ListType | MapType):
+        field = schema.find_field(unquote(name), case_sensitive)
+        path = [schema.by_id[p].field_type for p in schema.parents[field.field_id]]
+        if any(isinstance(t, ListType | MapType) for t in path) or isinstance(field.field_type, StructType | ListType | MapType):
             raise InvalidInput(f"Cannot use column {name} in {curve}: it is not a single value of its row.", column=name)
-        check_curve(name, found.field_type)
-        field_ids.append(found.field_id)
+        check_curve(name, field.field_type)
+        field_ids.append(field.field_id)
     spec = metadata.spec_by_id(options.output_spec_id)
     by_partition = {f.source_id for f in spec.fields if str(f.transform) == "identity"}
     column_ids = tuple(i for i in dict.fromkeys(field_ids) if i not in by_partition)

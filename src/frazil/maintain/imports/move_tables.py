@@ -51,10 +51,10 @@ class MoveTablesResult:
 
 def every_table(source: CatalogBackend, parent: Identifier = ()) -> list[Identifier]:
     """List the tables of all namespaces of a catalog."""
-    found: list[Identifier] = []
+    tables: list[Identifier] = []
     for namespace in source.list_namespaces(parent):
-        found += [*source.list_tables(namespace), *every_table(source, namespace)]
-    return found
+        tables += [*source.list_tables(namespace), *every_table(source, namespace)]
+    return tables
 
 
 def move_tables(source: CatalogBackend, target: CatalogBackend, tables: Sequence[Identifier], *, dry_run: bool = False) -> MoveTablesResult:
@@ -69,11 +69,11 @@ def move_tables(source: CatalogBackend, target: CatalogBackend, tables: Sequence
             raise Unsupported(text, hint="Use catalogs of type sql, rest or hive.")
     if source is target:
         raise InvalidInput(f"The tables are in catalog {source.name!r} already.", hint="rename_table renames a table within a catalog.")
-    found, problems = _checked(source, target, tables, dry_run)
+    moved_tables, problems = _checked(source, target, tables, dry_run)
     if dry_run:
-        return MoveTablesResult(tuple(found), True, tuple(problems))
+        return MoveTablesResult(tuple(moved_tables), True, tuple(problems))
     moved: list[MovedTable] = []
-    for table in found:
+    for table in moved_tables:
         try:
             moved.append(_moved(source, target, table.identifier))
         except FrazilError as error:
@@ -87,17 +87,17 @@ def _checked(
     source: CatalogBackend, target: CatalogBackend, tables: Sequence[Identifier], dry_run: bool
 ) -> tuple[list[MovedTable], list[tuple[Identifier, str]]]:
     """Check tables before any is moved. Without `dry_run` the first problem is raised."""
-    found, problems = [], []
+    moved_tables, problems = [], []
     for identifier in dict.fromkeys(tables):
         try:
             loaded = source.load(identifier)
             _check(loaded, target)
-            found.append(MovedTable(identifier, loaded.metadata_location))
+            moved_tables.append(MovedTable(identifier, loaded.metadata_location))
         except FrazilError as error:
             if not dry_run:
                 raise
             problems.append((identifier, str(error)))
-    return found, problems
+    return moved_tables, problems
 
 
 def _check(loaded: LoadedTable, target: CatalogBackend) -> None:

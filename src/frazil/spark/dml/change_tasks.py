@@ -114,13 +114,13 @@ class _CountedRows:
 
     def _add(self, path: str, places: np.ndarray) -> None:
         """Add positions to the bitmap of a file, and note some of those that occur twice."""
-        new, known = positions_bitmap(places), self.bitmaps.setdefault(path, BitMap64())
-        if len(new) < len(places) or (known and known.intersect(new)):
+        new, earlier = positions_bitmap(places), self.bitmaps.setdefault(path, BitMap64())
+        if len(new) < len(places) or (earlier and earlier.intersect(new)):
             values, counts = np.unique(places, return_counts=True)
-            repeated = [*values[counts > 1][:SHOWN].tolist(), *list((known & new)[:SHOWN])]
+            repeated = [*values[counts > 1][:SHOWN].tolist(), *list((earlier & new)[:SHOWN])]
             self.twice += [(path, p) for p in repeated][: SHOWN - len(self.twice)]
-        known |= new
-        self.bitmaps[path] = known
+        earlier |= new
+        self.bitmaps[path] = earlier
 
 
 def write_rows_and_positions(sink: Sink, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

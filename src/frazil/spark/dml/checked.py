@@ -62,15 +62,15 @@ def checked(frame: DataFrame, expressions: Sequence[GivenExpression], *, repeata
         kinds: list[str | None] = [None] * len(columns)
     else:
         kinds = [_needs_other_rows(frame, c) for c in columns]
-    for given, kind in zip(expressions, kinds, strict=True):
+    for expr, kind in zip(expressions, kinds, strict=True):
         if kind is not None:
             hint = "Compute it in a frame first, and merge that."
-            raise InvalidInput(f"{given.about}: {kind} functions are not allowed, as each row is decided by itself: {given}.", hint=hint)
+            raise InvalidInput(f"{expr.about}: {kind} functions are not allowed, as each row is decided by itself: {expr}.", hint=hint)
     if repeatable and columns:
-        for given, deterministic in zip(expressions, _repeatable(frame, columns), strict=True):
+        for expr, deterministic in zip(expressions, _repeatable(frame, columns), strict=True):
             if not deterministic:
                 hint = "Put its result into a column of the source."
-                raise InvalidInput(f"{given.about}: non-deterministic functions are not allowed: {given}.", hint=hint)
+                raise InvalidInput(f"{expr.about}: non-deterministic functions are not allowed: {expr}.", hint=hint)
     return columns
 
 

@@ -55,7 +55,7 @@ class Clauses:
         conditions = [GivenExpression(c.condition, about) for c in clauses if not c.is_unconditional]
         checked(side, conditions, repeatable=True)
         assignments = {n: self.given(c, self._source_of(c, frame)) for n, c in enumerate(clauses) if c.do is not Do.DELETE}
-        checked(side, [e for n, given in assignments.items() if not clauses[n].takes_all for e in given_expressions(given)])
+        checked(side, [e for n, values in assignments.items() if not clauses[n].takes_all for e in given_expressions(values)])
         self.act(frame, clauses, when is When.NOT_MATCHED)
         self.values(frame, clauses)
 
@@ -107,18 +107,18 @@ class Clauses:
         """Return what a clause assigns. Raises InvalidInput for columns that do not exist."""
         if clause.takes_all:
             return self._all(clause, source)
-        given = Given.of(self.schema, clause.assignments, self.case_sensitive, [".".join(self.names[n:]) for n in range(len(self.names))])
-        if clause.when is When.NOT_MATCHED and (inside := [p for p, _ in given.pairs if len(p) > 1]):
+        values = Given.of(self.schema, clause.assignments, self.case_sensitive, [".".join(self.names[n:]) for n in range(len(self.names))])
+        if clause.when is When.NOT_MATCHED and (inside := [p for p, _ in values.pairs if len(p) > 1]):
             raise InvalidInput(f"An insert takes whole columns, not members of a struct: {'.'.join(f.name for f in inside[0])}.")
-        return given
+        return values
 
     def _all(self, clause: Clause, source: DataFrame) -> Given:
         """Assign every column of the table from the source column of that name (`UPDATE *`, `INSERT *`); with schema evolution an update
         keeps the columns that the source lacks."""
         missing: list[str] = []
         fields = [f for f in self.source.schema.fields if f.name != NUMBER]
-        given = [(f.name, f.dataType, column_at(source, n)) for n, f in enumerate(fields)]
-        pairs = tuple(self._matched(self.schema.fields, given, (), missing, self.merge.merge_schema and clause.updates))
+        columns = [(f.name, f.dataType, column_at(source, n)) for n, f in enumerate(fields)]
+        pairs = tuple(self._matched(self.schema.fields, columns, (), missing, self.merge.merge_schema and clause.updates))
         if missing and not self.merge.merge_schema:
             raise InvalidInput(
                 f"MERGE: the source lacks columns of the target: {', '.join(missing)}.",

@@ -146,8 +146,8 @@ class NewColumns:
     def _fit(self, c: Column, have: s.DataType, path: tuple[i.NestedField, ...], origin: Origin) -> Column:
         """Convert a value to the type of its column, by the rules for how it was given; what does not fit is added to the problems."""
         want, name = path[-1], _name(path)
-        if self.whole and (known := _known(have)) is not None:
-            refuse_partial(known, want.field_type, name, self.case_sensitive)
+        if self.whole and (iceberg_type := _known(have)) is not None:
+            refuse_partial(iceberg_type, want.field_type, name, self.case_sensitive)
         if i.children(want.field_type) or origin is Origin.BY_NAME or isinstance(have, s.NullType):
             return fitted_column(c, have, want, name, self.case_sensitive, self.problems)
         if have == _type_in_spark(want.field_type, self.time):
@@ -226,8 +226,8 @@ def _known(have: s.DataType) -> i.IcebergType | None:
 
 def _assignable(have: s.DataType, want: i.IcebergType, origin: Origin) -> bool:
     """Return whether values of a Spark type may be assigned, by the rules for how they were given."""
-    known = _known(have)
-    return known is not None and assignable(known, want, origin)
+    iceberg_type = _known(have)
+    return iceberg_type is not None and assignable(iceberg_type, want, origin)
 
 
 def _may_overflow(have: s.DataType, to: s.DataType) -> bool:

@@ -104,17 +104,17 @@ def update(
         schema = planned(AlwaysFalse()).schema
         for text in (where, *assignments.values()):
             refuse_columns(text, columns_of(schema))
-        given = Given.of(schema, tuple(assignments.items()), sensitive)
+        assigned_values = Given.of(schema, tuple(assignments.items()), sensitive)
         empty = shadow(spark, schema)
         where = checked(empty, [GivenExpression(True if where is None else where, "The condition")])[0]
-        checked(empty, given_expressions(given))
+        checked(empty, given_expressions(assigned_values))
         if len(empty.columns) == len(schema.fields):
-            NewColumns(empty, schema, columns_by_id(empty, schema), sensitive, time_enabled(spark)).columns(given)
+            NewColumns(empty, schema, columns_by_id(empty, schema), sensitive, time_enabled(spark)).columns(assigned_values)
         plan, predicate = pruned(spark, planned, where, schema, sensitive)
         job = Job.of(spark, plan, context_of(plan), predicate, "update")
         with as_input():
             chosen = job.target.filter(where)
-        new = NewColumns(chosen, plan.schema, columns_by_id(chosen, plan.schema), sensitive, job.time).columns(given)
+        new = NewColumns(chosen, plan.schema, columns_by_id(chosen, plan.schema), sensitive, job.time).columns(assigned_values)
         columns = [F.lit(UPDATED).cast("byte").alias(OPERATION), *job.marks(), *job.named(new, None)]
         return job.run(chosen.select(*columns), new_rows=True, unique=False)
 
@@ -190,11 +190,11 @@ class Job:
             raise Unsupported(
                 "A table at a memory: location lives in this process; Spark's workers cannot see it.", hint="Use runner= in process."
             )
-        known = metadata_columns(plan.metadata)
+        columns_by_name = metadata_columns(plan.metadata)
         marks = {"_file": FILE, "_pos": POS, **({"_row_id": ROW_ID} if context.lineage else {})}
         time = time_enabled(spark)
         fields = [f for f in plan.schema.fields if whole or has_type(f, time)]
-        projection = Schema(*fields, *(known[n] for n in marks))
+        projection = Schema(*fields, *(columns_by_name[n] for n in marks))
         frame = read(spark, plan, projection=projection, storage=context.write.storage, where=where)
         last = len(fields)
         columns = [column_at(frame, n) for n in range(last)] + [column_at(frame, last + n).alias(m) for n, m in enumerate(marks.values())]

@@ -109,9 +109,9 @@ def read_request(options: Mapping[str, Any], zone: str = "UTC") -> ReadRequest:
         if reason := _REFUSED.get(key) or ("it belongs to streams" if key.startswith(("streaming-", "async-")) else None):
             raise Unsupported(f"Read option {key!r} is not supported here: {reason}.")
         if not key.startswith(_CATALOG) and key not in (*_SELECTORS, *_RANGE, *_HINTS, *SPLIT_OPTIONS):
-            known = ", ".join(sorted((*_SELECTORS, *_RANGE, *_HINTS, *SPLIT_OPTIONS, "catalog.<key>")))
+            names = ", ".join(sorted((*_SELECTORS, *_RANGE, *_HINTS, *SPLIT_OPTIONS, "catalog.<key>")))
             near = difflib.get_close_matches(key, (*_SELECTORS, *_RANGE, *_HINTS, *SPLIT_OPTIONS), 1, 0.8)
-            raise InvalidInput(f"Unknown read option {key!r}.{f' Did you mean {near[0]!r}?' if near else ''}", hint=f"Known: {known}.")
+            raise InvalidInput(f"Unknown read option {key!r}.{f' Did you mean {near[0]!r}?' if near else ''}", hint=f"Known: {names}.")
     _check_hints(by_name)
     selectors = selector_options({k: v for k, v in by_name.items() if k in _SELECTORS}, zone)
     split = {k: v for k, v in by_name.items() if k in SPLIT_OPTIONS}

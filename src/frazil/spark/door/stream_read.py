@@ -26,9 +26,9 @@ _SHARED = {  # with batch reads; a stream that begins at a snapshot names its st
 
 def load(spark: Any, options: Mapping[str, Any], own: Any) -> DataFrame:
     """Load `spark.readStream.format("iceberg").load(x)` in a prepared session. `own`: a fresh DataStreamReader of Spark's."""
-    request, given = _request(options)
+    request, settings = _request(options)
     target = locate(request, session_catalogs(spark))
-    return stream_frame(spark, _spec_of(target, _in_session(spark, given), spark), own)
+    return stream_frame(spark, _spec_of(target, _in_session(spark, settings), spark), own)
 
 
 def stream_of(
@@ -41,8 +41,8 @@ def stream_of(
 
 def bare_spec(options: Mapping[str, Any]) -> StreamSpec:
     """Describe a streaming read in a session that was not prepared, where only options, environment and yaml files are known."""
-    request, given = _request(options)
-    return _spec_of(locate(request, {}), given, None)
+    request, settings = _request(options)
+    return _spec_of(locate(request, {}), settings, None)
 
 
 def asks_for_stream(options: Mapping[str, Any]) -> bool:
@@ -63,9 +63,9 @@ def _request(options: Mapping[str, Any]) -> tuple[ReadRequest, dict[str, Any]]:
 
 def _in_session(spark: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     """Add what the session sets by Flink's names (`connector.iceberg.monitor-interval`), below what the caller gives."""
-    given = {str(k).lower().replace("_", "-") for k in options}
+    option_names = {str(k).lower().replace("_", "-") for k in options}
     of_session = {k[len(_SESSION) :]: v for k, v in all_settings(spark).items() if k.startswith(_SESSION)}
-    return {**{k: v for k, v in of_session.items() if k.lower() not in given and k != "streaming"}, **options}
+    return {**{k: v for k, v in of_session.items() if k.lower() not in option_names and k != "streaming"}, **options}
 
 
 def _spec_of(target: ReadTarget, options: Mapping[str, Any], spark: Any) -> StreamSpec:

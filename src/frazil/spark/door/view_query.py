@@ -40,13 +40,13 @@ def query_frame(spark: Any, name: str, sql: str, schema: Schema, query_columns: 
         pieces, end = [], 0
         places = {(*_place(table, sql), table.parts, table.has_alias) for table in named_tables(spark, parsed_query(spark, sql))}
         for start, stop, parts, has_alias in sorted(places):
-            found = resolve(parts)
-            if isinstance(found, DataFrame):
+            relation = resolve(parts)
+            if isinstance(relation, DataFrame):
                 temporary_views.append(f"frazil_view_{uuid.uuid4().hex}")
-                found.createOrReplaceTempView(temporary_views[-1])
+                relation.createOrReplaceTempView(temporary_views[-1])
                 source = temporary_views[-1] if has_alias else f"{temporary_views[-1]} AS {back_quoted(parts[-1:])}"
             else:
-                source = back_quoted(found)
+                source = back_quoted(relation)
             pieces += [sql[end:start], source]
             end = stop
         frame = frame_of(spark, parsed_query(spark, "".join([*pieces, sql[end:]])))
@@ -79,11 +79,11 @@ def _shaped(spark: Any, name: str, frame: DataFrame, schema: Schema, query_colum
     numbered = frame.toDF(*(f"c{n}" for n in range(len(frame.columns))))
     columns = []
     for field, place in zip(wanted.fields, order, strict=True):
-        found = frame.schema.fields[place].dataType
+        type_ = frame.schema.fields[place].dataType
         column = f.col(f"c{place}")
-        if found.simpleString() != field.dataType.simpleString():
-            if not can_up_cast(spark, found.json(), field.dataType.json()):
-                text = f"Column {field.name} of view {name} is {field.dataType.simpleString()}, but its query gives {found.simpleString()}."
+        if type_.simpleString() != field.dataType.simpleString():
+            if not can_up_cast(spark, type_.json(), field.dataType.json()):
+                text = f"Column {field.name} of view {name} is {field.dataType.simpleString()}, but its query gives {type_.simpleString()}."
                 hint = "Replace the view, with a cast in its query or another schema."
                 raise SchemaMismatch(text, hint=hint, view=name, column=field.name)
             column = column.cast(field.dataType)

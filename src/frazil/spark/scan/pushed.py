@@ -96,10 +96,10 @@ class _CatalystReader:
         return (_PAIRS.get(kind) or _SINGLE[kind])(*children)
 
     def _constants(self, path: Sequence[int]) -> list[n.Expression]:
-        found = in_set_values(descendant(self.expression, path), _TYPES_OF_SETS, _MOST_CONSTANTS)
-        if found is None:
+        in_set = in_set_values(descendant(self.expression, path), _TYPES_OF_SETS, _MOST_CONSTANTS)
+        if in_set is None:
             raise _Unknown
-        type_, texts = found
+        type_, texts = in_set
         return [_constant(None if text == "null" else int(text), type_) for text in texts]
 
     def _date(self, cast: FilterNode, path: Sequence[int]) -> n.Expression:

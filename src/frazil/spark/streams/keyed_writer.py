@@ -81,8 +81,8 @@ class KeyedStreamWriter(DataSourceStreamArrowWriter):
             return
         backend, loaded, name = self._place.table
         try:
-            found = [open_rows(self._storage, m.location) for m in written if m.location is not None]
-            rows = pa.concat_tables(found) if found else self._schema.empty_table()
+            tables = [open_rows(self._storage, m.location) for m in written if m.location is not None]
+            rows = pa.concat_tables(tables) if tables else self._schema.empty_table()
             sink = StreamSink(backend, loaded, name, written[0].query_id, self._options, case_sensitive=False)
             sink.commit(batchId, ArrowRows(rows, case_sensitive=False, engine=self._place.engine))
         finally:  # whatever became of the commit: Spark sends a batch again with new files

@@ -33,5 +33,5 @@ def limits_of(limit: Any, options: Limits) -> Limits:
         return options
     if isinstance(limit, _limits.ReadAllAvailable):
         return Limits()
-    given = {name: getattr(limit, f"max_{name}", None) for name in ("files", "rows", "bytes")}
-    return options.and_(**given)
+    maxima = {name: getattr(limit, f"max_{name}", None) for name in ("files", "rows", "bytes")}
+    return options.and_(**maxima)

@@ -61,9 +61,9 @@ def stream_options(options: Mapping[str, str], overwrite: bool, of_table: Callab
     Raises Unsupported for options that need a prepared session, and InvalidInput for a write mode that contradicts the output mode.
     """
     place = place_options(options)
-    given = {k: v for k, v in options.items() if k not in place and k.lower() not in _OF_SPARK}
-    named = {k.lower().replace("_", "-") for k in given}
-    sink = sink_options(given, mode=None if named_mode(given) is not None else "complete" if overwrite else of_table())
+    writer_options = {k: v for k, v in options.items() if k not in place and k.lower() not in _OF_SPARK}
+    named = {k.lower().replace("_", "-") for k in writer_options}
+    sink = sink_options(writer_options, mode=None if named_mode(writer_options) is not None else "complete" if overwrite else of_table())
     if overwrite != (sink.mode == "complete"):
         raise InvalidInput(
             f"write-mode={sink.mode} and Spark's output mode contradict each other.",

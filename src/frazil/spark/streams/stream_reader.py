@@ -43,23 +43,23 @@ class TableStreamReader(DataSourceStreamReader, AvailableNow):  # type: ignore[m
         self._planner.source.freeze()
 
     def initialOffset(self) -> dict[str, Any]:
-        found: dict[str, Any] = self._planner.source.initial_offset()
-        return found
+        offset: dict[str, Any] = self._planner.source.initial_offset()
+        return offset
 
     def getDefaultReadLimit(self) -> Any:
         return self._planner.default_limit()
 
     def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:
-        found: dict[str, Any] = self._planner.latest_offset(start, limit)
-        return found
+        offset: dict[str, Any] = self._planner.latest_offset(start, limit)
+        return offset
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        found: dict[str, Any] | None = self._planner.source.report()
-        return found
+        offset: dict[str, Any] | None = self._planner.source.report()
+        return offset
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        found: Sequence[InputPartition] = self._planner.partitions(start, end)
-        return found
+        input_partitions: Sequence[InputPartition] = self._planner.partitions(start, end)
+        return input_partitions
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return iter(importlib.import_module(_READ).batches_of(partition, self._schema))

@@ -78,8 +78,8 @@ class CatalogViews:
 
         Raises NoSuchViewError, and ValidationError where a dialect of the current query would be lost.
         """
-        kept, parts = views_of(self._backend), self._new_name(self._parts(identifier))
-        if create and not kept.view_exists(parts):
+        view_backend, parts = views_of(self._backend), self._new_name(self._parts(identifier))
+        if create and not view_backend.view_exists(parts):
             if schema is None:
                 raise InvalidInput(f"View {self._full_name(parts)} does not exist, and a new one needs a schema.")
             return self.create_view(
