@@ -12,7 +12,7 @@ import pytest
 
 import frazil
 from frazil.errors import InvalidInput, NoSuchMethod, NotInstalledError, SchemaMismatch, Unsupported
-from frazil.storage import objects, storage_for
+from frazil.storage import object_clients, storage_for
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def test_methods_of_other_products_lead_to_ours(home, table):
 @pytest.mark.parametrize(("location", "extra"), [("gs://b/t", "gcs"), ("s3://b/t", "s3"), ("abfss://c@a.dfs.core.windows.net/t", "azure")])
 def test_a_store_whose_library_is_missing_names_its_own_extra(location, extra, monkeypatch):
     monkeypatch.setitem(sys.modules, "obstore", None)
-    objects._client.cache_clear()
+    object_clients.client.cache_clear()
     with pytest.raises(NotInstalledError, match=location.split("/")[0]) as refused:
         storage_for(location).read(f"{location}/x")
     assert f'pip install "frazil[{extra}]"' in refused.value.hint

@@ -93,7 +93,7 @@ def test_show_prints_the_first_rows_as_spark_does(small, capsys):
     frazil.table.metadata_table.MetadataTable("db.small", "snapshots", small._loaded).show()
     assert "append" in capsys.readouterr().out
     for n in (-1, "many", True):
-        with pytest.raises(InvalidInput, match="^n (is a whole number|must not be negative)"):
+        with pytest.raises(InvalidInput, match="^n must (be a whole number|not be negative)"):
             small.show(n)
 
 

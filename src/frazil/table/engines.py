@@ -95,6 +95,10 @@ def active_session() -> Session | None:
     sql = sys.modules.get("pyspark.sql")
     if sql is None:
         return None
+    if sql.SparkSession.getActiveSession() is not None:
+        check_pyspark(sys.modules["pyspark"].__version__)
+    elif not hasattr(sql.SparkSession, "active"):  # a PySpark that is too old
+        return None
     try:  # the active session belongs to a thread; a thread without one uses the session that this process made
         session: Session = sql.SparkSession.active()
     except sys.modules["pyspark.errors"].PySparkRuntimeError:  # there is none

@@ -116,7 +116,8 @@ def test_without_lock_the_server_compares_the_pointer_of_a_view_or_the_commit_is
         list(pool.map(lambda n: catalog.replace_view(f"{db}.v", sql=f"SELECT {n}"), range(1, 4)))
     view = catalog.load_view(f"{db}.v")
     assert {v.queries["spark"].sql for v in view.versions} == {f"SELECT {n}" for n in range(4)} and len(view.history()) == 4
-    assert "lock" not in asked and all(connection.compares for connection in catalog._backend.client._idle)
+    compares = {connection.compares for connection in catalog._backend.client._idle}  # None: it has only read
+    assert "lock" not in asked and True in compares and False not in compares
 
 
 def test_a_server_that_compares_nothing_is_found_out_without_changing_the_view(opened: Opened, db: str) -> None:
