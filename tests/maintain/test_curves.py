@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from frazil.maintain.compact import external_sort, rewrite
 from frazil.maintain.compact.curves import ColumnScale, bits_of_column, ordered_words, zorder
 from frazil.maintain.compact.external_sort import SortedGroup, sorted_batches
-from frazil.maintain.compact.file_cuts import cut, ends_along_curve, even_ends
+from frazil.maintain.compact.file_cuts import FileSizes, cut, ends_along_curve, even_ends
 from frazil.maintain.compact.sorting import Sorting
 from frazil.spec.schema import Schema
 from frazil.spec.types import DoubleType, LongType, NestedField, StringType
@@ -38,7 +38,7 @@ def files_of(curve: str, kinds: tuple[str, ...], shares: list[Any], files: int) 
     columns = {f"c{n}": KINDS[kind][1](share) for n, (kind, share) in enumerate(zip(kinds, shares, strict=True))}
     batch = pa.RecordBatch.from_pydict({**columns, "row": np.arange(len(shares[0]))})
     found: dict[int, list[Any]] = {}
-    for number, rows in sorted_batches([batch], SortedGroup(sorting, batch.num_rows, lambda: sorting, files, 1.4), 1 << 40):
+    for number, rows in sorted_batches([batch], SortedGroup(sorting, batch.num_rows, lambda: sorting, FileSizes(files, most=1.4)), 1 << 40):
         found.setdefault(number, []).append(rows.column("row").to_numpy())
     return [np.concatenate(parts) for _, parts in sorted(found.items())]
 
@@ -171,6 +171,22 @@ def clustered(place: Path, curve: str) -> Table:
     size = sum(table.inspect.data_files().column("file_size_in_bytes").to_pylist())
     table.maintenance.rewrite_data_files(sort_order=f"{curve}(a, b)", options={"rewrite-all": True, "target-file-size-bytes": size // 8})
     return table
+
+
+@pytest.mark.parametrize("targets", [2.9, 5.9, 8.3, 11.6, 11.8])
+@pytest.mark.parametrize("curve", ["zorder", "hilbert"])
+def test_a_table_along_a_curve_is_not_rewritten_again(tmp_path: Path, curve: str, targets: float) -> None:
+    table = catalog_of("memory", tmp_path).create_table("db.t", "a bigint, b bigint")
+    random = np.random.default_rng(3)
+    for _ in range(6):
+        table.append(pa.table({name: random.integers(0, 1 << 60, 12_000) for name in ("a", "b")}))
+    size = sum(table.inspect.data_files().column("file_size_in_bytes").to_pylist())
+    options = {"target-file-size-bytes": int(size / targets)}
+    first = table.maintenance.rewrite_data_files(sort_order=f"{curve}(a, b)", options={**options, "rewrite-all": True})
+    sizes = np.array(table.inspect.data_files().column("file_size_in_bytes").to_pylist()) * targets / size
+    assert first.rewritten_data_files_count == 6 and 0.75 < sizes.min() <= sizes.max() < 1.45
+    again = table.maintenance.rewrite_data_files(sort_order=f"{curve}(a, b)", options=options)
+    assert again.rewritten_data_files_count == 0
 
 
 @pytest.mark.parametrize("curve", ["zorder", "hilbert"])

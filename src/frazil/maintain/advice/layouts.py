@@ -24,7 +24,7 @@ import pyarrow as pa
 from frazil.maintain.advice.positions import Axis, Interval, Positions, axis_of, overlapping
 from frazil.maintain.advice.table_state import AilingTable
 from frazil.maintain.compact.curves import ColumnScale, bits_of_column, ordered_words, zorder
-from frazil.maintain.compact.file_cuts import ends_along_curve, even_ends
+from frazil.maintain.compact.file_cuts import FileSizes, file_ends
 from frazil.maintain.compact.options import CompactionOptions
 from frazil.scan.scan_log.records import LoggedPart
 from frazil.spec.properties import TARGET_FILE_SIZE
@@ -125,12 +125,12 @@ class LayoutEstimator:
         return Boxes({i: (r[0], r[1]) for i, r in ranges.items()}, np.concatenate([f.sizes for f in boxes_by_partition]), binned=True)
 
     def _rewritten(self, group: _FilesOfPartition, layout: RowLayout, random: np.random.Generator) -> Boxes:
-        count = group.options.files_for(int(group.bytes))
-        if count == 1:
+        sizes = group.options.sizes_for(int(group.bytes))
+        if sizes.files == 1:
             whole = {field_id: self._whole(a, group.members) for field_id, a in self.axes.items()}
             return Boxes(whole, np.array([group.bytes]), binned=True)
-        rows = self._sample(group.members, ROWS_OF_A_FILE * count, random)
-        order, ends = self._ordered(rows, layout, count, group.options.slack)
+        rows = self._sample(group.members, ROWS_OF_A_FILE * sizes.files, random)
+        order, ends = self._ordered(rows, layout, sizes)
         begins = np.array([0, *ends[:-1]])
         drawn = np.diff([0, *ends])
         ranges: Ranges = {}
@@ -161,20 +161,17 @@ class LayoutEstimator:
             positions_by_field[field_id] = low + np.floor(share * (high - low + 1)) if axis.is_whole else low + share * (high - low)
         return positions_by_field
 
-    def _ordered(
-        self, rows: Mapping[int, Positions], layout: RowLayout, count: int, slack: float
-    ) -> tuple[npt.NDArray[np.intp], list[int]]:  # fmt: skip
+    def _ordered(self, rows: Mapping[int, Positions], layout: RowLayout, sizes: FileSizes) -> tuple[npt.NDArray[np.intp], list[int]]:
         """Order sample rows as the rewrite would, and cut them where it would. Returns the order, and the rows up to the end of each
         file."""
         number = len(next(iter(rows.values())))
         if not layout.is_zorder:
-            return np.argsort(rows[layout.columns[0]], kind="stable"), even_ends(number, count)
+            return np.argsort(rows[layout.columns[0]], kind="stable"), file_ends(sizes, number)
         bits = bits_of_column(len(layout.columns))
         words = [self._words(i, rows[i]) for i in layout.columns]
         places = zorder([ColumnScale.of(w).ranks(w, bits) for w in words], bits)
         order = np.argsort(places, kind="stable")
-        ordered = places[order]
-        return order, ends_along_curve([ordered], bits * len(words), slack * number / count)
+        return order, file_ends(sizes, number, [places[order]], bits * len(words))
 
     def _words(self, field_id: int, values: Positions) -> Any:
         """Return the bytes that a z-order mixes, as for the values themselves."""

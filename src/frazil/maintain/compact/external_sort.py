@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from frazil.maintain.compact.file_cuts import cut, ends_along_curve, even_ends
+from frazil.maintain.compact.file_cuts import FileSizes, cut, file_ends
 from frazil.maintain.compact.sorting import PLACE, Sorting
 from frazil.storage.base import temporary_files
 from frazil.tasks.in_order import map_in_order
@@ -32,14 +32,12 @@ _SAMPLES = 32  # per range
 @dataclass(frozen=True)
 class SortedGroup:
     """Describe how a group is sorted. `rows`: about how many it has, as metadata says. `sampled`: reads the group for the sample of its
-    rows that a curve needs, for groups beyond memory. `files`: how many new files of the same size there would be; each may have `slack`
-    times that size."""
+    rows that a curve needs, for groups beyond memory. `sizes`: of the new files."""
 
     sorting: Sorting
     rows: int
     sampled: Callable[[], Sorting]
-    files: int = 1
-    slack: float = 1.0
+    sizes: FileSizes = FileSizes()
 
     def sampled_in(self, batches: Sequence[pa.RecordBatch]) -> Sorting:
         """Take the sample from all rows of the group in memory: the same rows that `sampled` reads."""
@@ -47,9 +45,7 @@ class SortedGroup:
 
     def ends(self, sorting: Sorting, places: Sequence[npt.NDArray[np.uint64]], rows: int) -> list[int]:
         """Return the number of rows up to the end of each file. `places`: on the curve, ascending in each array."""
-        if sorting.curve is None or self.files <= 1:
-            return even_ends(rows, self.files)
-        return ends_along_curve(places, sorting.curve_bits, self.slack * rows / self.files)
+        return file_ends(self.sizes, rows, places, 0 if sorting.curve is None else sorting.curve_bits)
 
 
 def sorted_batches(

@@ -2,16 +2,42 @@
 
 Java divides a sorted group into files of about equal sizes. Along a curve that lets most files reach over the edge of a quarter of the
 curve, so that the box of their values is much larger than it must be and box queries read more. Here a file along a curve holds whole
-quarters, or whole parts of a quarter halved again and again, whose sizes therefore differ, within what the options allow for one file.
+quarters, or whole parts of a quarter halved again and again, whose sizes therefore differ. Where they would differ by more than the options
+allow, so that the next rewrite would take the files again, all files get the same size, as Java's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class FileSizes:
+    """Say how large the new files of a sorted group may be: between `least` and `most` times the size of each of `files` equal ones."""
+
+    files: int = 1
+    least: float = 0.0
+    most: float = 1.0
+
+
+def file_ends(sizes: FileSizes, rows: int, places: Sequence[npt.NDArray[np.uint64]] = (), bits: int = 0) -> list[int]:
+    """Return the number of rows up to the end of each file of a sorted group.
+
+    `places`: of all rows on a curve whose places have `bits` bits, ascending in each array; none where no curve sorts the group.
+    """
+    if not places or sizes.files <= 1:
+        return even_ends(rows, sizes.files)
+    even = rows / sizes.files
+    ends = ends_along_curve(places, bits, sizes.most * even)
+    rows_by_file = np.diff([0, *ends])
+    if ((rows_by_file >= sizes.least * even) & (rows_by_file <= sizes.most * even)).all():
+        return ends
+    return even_ends(rows, sizes.files)
 
 
 def even_ends(rows: int, files: int) -> list[int]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from frazil.errors import InvalidInput
+from frazil.maintain.compact.file_cuts import FileSizes
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import TARGET_FILE_SIZE
 
@@ -15,6 +16,7 @@ STRATEGIES = ("binpack", "sort", "zorder", "hilbert")
 JOB_ORDERS = ("none", "bytes-asc", "bytes-desc", "files-asc", "files-desc")
 SPLIT_OVERHEAD = 5 << 10  # what Java adds to the size of each split, so that the last one is not tiny
 _NO_LIMIT = 2**31 - 1
+_TOLERANCE = 0.02  # by which the size of a new file may miss its share of the rows
 _ONLY = {
     "compression-factor": ("sort", "zorder", "hilbert"),
     "shuffle-partitions-per-file": ("sort", "zorder", "hilbert"),
@@ -64,11 +66,6 @@ class CompactionOptions:
         """Return the size at which a new file ends: between the target and the largest allowed, so that no small rest is left."""
         return int(self.target + (self.largest - self.target) * 0.5)
 
-    @property
-    def slack(self) -> float:
-        """Return how many times the target size a new file may have."""
-        return self.file_bytes / self.target
-
     def files_for(self, size: int) -> int:
         """Return how many files Java would write for `size` bytes of input (SizeBasedFileRewritePlanner)."""
         size = int(size * self.compression)
@@ -78,6 +75,12 @@ class CompactionOptions:
         if rest > self.smallest:
             return whole + 1
         return whole if size / whole < min(1.1 * self.target, self.file_bytes) else whole + (rest > 0)
+
+    def sizes_for(self, size: int) -> FileSizes:
+        """Return how large the files may be into which `size` bytes of sorted input go, so that the next rewrite leaves them alone."""
+        files = self.files_for(size)
+        even = max(1.0, size * self.compression / files)
+        return FileSizes(files, (1 + _TOLERANCE) * self.smallest / even, (1 - _TOLERANCE) * self.file_bytes / even)
 
 
 def compaction_options(given: Mapping[str, Any] | None, metadata: TableMetadata, strategy: str) -> CompactionOptions:

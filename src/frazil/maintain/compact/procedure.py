@@ -228,7 +228,7 @@ class _CompactionRun:
         pieces: list[RewritePiece] = []
         for n, (of_plan, own) in enumerate(zip(groups, tasks, strict=True)):
             if plan.sorting is not None:
-                pieces.append(RewritePiece(n, own, of_plan.mixed, plan.options.files_for(of_plan.bytes), plan.options.slack))
+                pieces.append(RewritePiece(n, own, of_plan.mixed, plan.options.sizes_for(of_plan.bytes)))
             else:
                 pieces += (RewritePiece(n, piece, of_plan.mixed) for piece in pieces_of(own, plan.options))
         runner = plan.table.runner

@@ -19,6 +19,7 @@ from frazil.arrow.values.arrow_schema import to_arrow_schema
 from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_rows import OutputFiles, Rolling, write
 from frazil.maintain.compact.external_sort import SortedGroup, sorted_batches
+from frazil.maintain.compact.file_cuts import FileSizes
 from frazil.maintain.compact.sorting import Sorting
 from frazil.rows.change import placed
 from frazil.rows.rewrite import fitted
@@ -51,14 +52,13 @@ class CompactContext:
 
 @dataclass(frozen=True)
 class RewritePiece:
-    """Hold what one task rewrites: files, or parts of files, of group `group`. `mixed`: the rows may go to several partitions. `files`: how
-    many new files of the same size there would be if the rows are sorted; each may have `slack` times that size."""
+    """Hold what one task rewrites: files, or parts of files, of group `group`. `mixed`: the rows may go to several partitions. `sizes`:
+    those of the new files, if the rows are sorted."""
 
     group: int
     tasks: tuple[FileScanTask, ...] = field(repr=False)
     mixed: bool
-    files: int = 1
-    slack: float = 1.0
+    sizes: FileSizes = FileSizes()
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def rewrite_piece(context: CompactContext, piece: RewritePiece) -> Rewritten:
     workers = target.workers or default_workers()
     stream: Iterator[tuple[int, pa.RecordBatch]] = ((0, batch) for batch in rows())
     if context.sorting is not None:
-        group = SortedGroup(context.sorting, _rows(piece.tasks), lambda: sampled(context, piece.tasks), piece.files, piece.slack)
+        group = SortedGroup(context.sorting, _rows(piece.tasks), lambda: sampled(context, piece.tasks), piece.sizes)
         stream = sorted_batches(rows(), group, context.sort_memory or _sort_memory(target, workers), workers)
     if piece.mixed and target.spec.fields:
         added = write((batch for _, batch in stream), target)
