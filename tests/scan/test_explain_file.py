@@ -83,3 +83,17 @@ def test_appended_files_are_explained_even_if_they_are_gone_since(tmp_path: Path
     assert scan.explain().why(path).skipped_by == BY_STATISTICS
     with pytest.raises(InvalidInput):
         table.scan().explain().why(path)
+
+
+def test_a_file_from_before_the_range_is_not_explained_though_its_manifest_was_merged(tmp_path: Path) -> None:
+    catalog = frazil.load_catalog("c", type="path", warehouse=str(tmp_path))
+    table = catalog.create_table("db.t", "id bigint", properties={"commit.manifest.min-count-to-merge": "2"})
+    start = table.append([{"id": 1}]).snapshot_id
+    (before,) = [t.file.file_path for t in table.scan().plan_files()]
+    table.append([{"id": 7}])
+    assert table.inspect.manifests().num_rows == 1
+    scan = table.incremental_append_scan(from_snapshot_id_exclusive=start)
+    (added,) = [t.file.file_path for t in scan.plan_files()]
+    assert scan.explain().why(added).is_read and table.scan().explain().why(before).is_read
+    with pytest.raises(InvalidInput, match="does not have the data file"):
+        scan.explain().why(before)

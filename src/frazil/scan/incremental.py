@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,6 +13,7 @@ import pyarrow.compute as pc
 from frazil.errors import InvalidInput
 from frazil.expr.bind import bind
 from frazil.expr.nodes import AlwaysTrue, Predicate
+from frazil.scan.explain.explain_file import Candidates
 from frazil.scan.listing.numbering import number_files
 from frazil.scan.manifests import is_data, manifests_of
 from frazil.scan.options import ScanOptions
@@ -95,16 +97,17 @@ def plan_added_by(
     report = PlanReport(
         table=metadata.location, snapshot_id=end.snapshot_id if end else None, filter=str(row_filter), schema_id=schema.schema_id
     )
-    ids = pa.array([s.snapshot_id for s in appends], type=pa.int64())
-
-    def added(entries: pa.Table) -> pa.Table:
-        new = pc.equal(entries.column("status"), int(ManifestEntryStatus.ADDED))
-        return entries.filter(pc.and_(new, pc.is_in(entries.column("snapshot_id"), ids)))
-
+    added = partial(_added_by, pa.array([s.snapshot_id for s in appends], type=pa.int64()))
     groups, report = plan_manifests(metadata, storage, manifests, bound, schema, options, report, added)
     report = replace(report, total_planning_duration=time.perf_counter_ns() - begun)
     # The plan gets no storage, so that `scan.narrow` does not narrow it by the end snapshot, which lacks files that were removed since.
-    return Plan(metadata, end, schema, bound, groups, report, options, data_manifests=tuple(manifests), manifest_storage=storage)
+    return Plan(metadata, end, schema, bound, groups, report, options, candidates=Candidates(tuple(manifests), storage, added))
+
+
+def _added_by(snapshot_ids: pa.Array, entries: pa.Table) -> pa.Table:
+    """Keep the entries of the files that these snapshots added."""
+    new = pc.equal(entries.column("status"), int(ManifestEntryStatus.ADDED))
+    return entries.filter(pc.and_(new, pc.is_in(entries.column("snapshot_id"), snapshot_ids)))
 
 
 def plan_added(
@@ -132,9 +135,8 @@ def plan_added(
     numbers = number_files(metadata, snapshot, storage, added=True, files=files)
     groups, report = plan_manifests(metadata, storage, numbers.wanted(), bound, schema, options, report, numbers=numbers)
     report = replace(report, total_planning_duration=time.perf_counter_ns() - begun)
-    return Plan(
-        metadata, snapshot, schema, bound, groups, report, options, data_manifests=tuple(numbers.wanted()), manifest_storage=storage
-    )
+    candidates = Candidates(tuple(numbers.wanted()), storage, numbers.choose)
+    return Plan(metadata, snapshot, schema, bound, groups, report, options, candidates=candidates)
 
 
 def appended_manifests(metadata: TableMetadata, storage: Storage, appends: Iterable[Snapshot]) -> list[ManifestFile]:

@@ -25,7 +25,7 @@ from frazil.expr.nodes import AlwaysTrue, Predicate
 from frazil.scan.combine import CombinedTask, combine_for
 from frazil.scan.deletes import DeleteEntries, DeleteIndex, attach, read_deletes
 from frazil.scan.explain.delete_report import Reason
-from frazil.scan.explain.explain_file import ExplainedFile, explain_file
+from frazil.scan.explain.explain_file import Candidates, ExplainedFile, explain_file
 from frazil.scan.explain.explanation import Explanation
 from frazil.scan.listing.bounds_first import prune_by_bounds_first
 from frazil.scan.listing.listed_twice import refuse_files_listed_twice
@@ -69,7 +69,7 @@ class Plan:
     """Hold the planned data files of one scan. `row_filter` is the bound filter, `schema` the table's columns as this scan sees them.
 
     `has_deletes`: row-level deletes apply to some of the planned files; the tasks of these carry them as `delete_files`. `by_server`: the
-    catalog's server that has planned the scan; None: Frazil has, out of the `data_manifests`, which `manifest_storage` reads.
+    catalog's server that has planned the scan; None: Frazil has, out of the `candidates`.
     """
 
     metadata: TableMetadata = field(repr=False)
@@ -83,8 +83,7 @@ class Plan:
     all_delete_manifests: tuple[ManifestFile, ...] = field(default=(), repr=False)
     storage: Storage | None = field(default=None, repr=False, compare=False)
     by_server: PlannedByServer | None = None
-    data_manifests: tuple[ManifestFile, ...] = field(default=(), repr=False)
-    manifest_storage: Storage | None = field(default=None, repr=False, compare=False)
+    candidates: Candidates | None = field(default=None, repr=False, compare=False)
 
     def reads_by(self, storage: Storage) -> Storage:
         """Return the storage that reads the planned files, `storage` being the table's."""
@@ -150,12 +149,12 @@ class Plan:
         return Explanation(self.report, self.metadata, self.groups, self._idle_deletes, self._explained_file, self.by_server)
 
     def _explained_file(self, file_path: str) -> ExplainedFile:
-        if self.manifest_storage is None:
+        if self.candidates is None:
             raise Unsupported(
                 f"The server that planned the scan of {self.report.table} does not say why it chose a file.",
                 hint="With scan-planning-mode=client Frazil plans the scan itself, and can say.", table=self.report.table,
             )  # fmt: skip
-        return explain_file(file_path, self.data_manifests, self.manifest_storage, self.metadata, self.row_filter, self.schema)
+        return explain_file(file_path, self.candidates, self.metadata, self.row_filter, self.schema)
 
     def _idle_deletes(self) -> Iterator[tuple[Reason, DeleteEntries]]:
         """Yield the delete files that were compared with no data file, and why; their manifests are read now if planning skipped them."""
@@ -219,7 +218,7 @@ def plan(
     )  # fmt: skip
     return Plan(
         metadata, snapshot, schema, bound, groups, report, options, tuple(relevant), tuple(deletes), storage,
-        data_manifests=tuple(data), manifest_storage=storage,
+        candidates=Candidates(tuple(data), storage),
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ manifest, on its partition values, and on its counts and bounds (`scan.prune`).
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -104,18 +104,26 @@ class ExplainedFile:
         return "is read: nothing that the metadata says excludes that the filter is TRUE for some row"
 
 
-def explain_file(
-    file_path: str, manifests: Sequence[ManifestFile], storage: Storage, metadata: TableMetadata, bound: Bound, schema: Schema
-) -> ExplainedFile:
-    """Explain one data file of the manifests. Raises InvalidInput when none of them lists the file as live."""
+@dataclass(frozen=True)
+class Candidates:
+    """Hold the files among which a scan chooses by its filter: entries of these manifests, which `storage` reads. `choose`: the choice of
+    planning, by default of the live entries."""
+
+    manifests: tuple[ManifestFile, ...]
+    storage: Storage
+    choose: Callable[[pa.Table], pa.Table] = live
+
+
+def explain_file(file_path: str, candidates: Candidates, metadata: TableMetadata, bound: Bound, schema: Schema) -> ExplainedFile:
+    """Explain one data file. Raises InvalidInput when it is not among the candidates."""
     wanted = normalise(file_path)
-    for manifest in _likely_first(manifests, metadata, bound, schema):
-        entries = live(read_manifest(storage, manifest, _COLUMNS, keep=False))
+    for manifest in _likely_first(candidates.manifests, metadata, bound, schema):
+        entries = candidates.choose(read_manifest(candidates.storage, manifest, _COLUMNS, keep=False))
         place = pc.index(normalised(column_of(entries, "file_path")), wanted).as_py()
         if place >= 0:
             return _explained(entries.slice(place, 1), manifest, metadata, bound, schema)
     raise InvalidInput(
-        f"The snapshot of {metadata.location} that is scanned does not have the data file {file_path}.",
+        f"What is scanned of {metadata.location} does not have the data file {file_path}.",
         hint="t.inspect.files() lists the data files of a snapshot.", file=file_path,
     )  # fmt: skip
 
