@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import hashlib
 import threading
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 import frazil
-from frazil.errors import StorageError, Unsupported
+from frazil.errors import NoSuchFileError, StorageError, Unsupported
 from frazil.storage import Storage, storage_for
 from frazil.storage.objects import ObjectStorage
 from frazil.storage.signed import SignedRequest
@@ -143,6 +144,14 @@ def test_a_key_that_the_libraries_refuse_is_told_by_name_and_not_taken_for_anoth
     assert s3.objects == {f"/b/db/t/{key}": b"theirs", "/b/db/t/x": b"1"}
 
 
+def test_a_list_of_deletes_takes_no_key_for_another(s3: FakeS3) -> None:
+    """obstore would drop the slash in front of the second key, and delete another object."""
+    s3.objects.update({"/b/db/t/x": b"1", "/b/data/f": b"of another table"})
+    failed = storage_of(s3).delete_many([f"{ROOT}/x", "s3://b//data/f"])
+    assert [location for location, _ in failed] == ["s3://b//data/f"]
+    assert s3.objects == {"/b/data/f": b"of another table"}
+
+
 def test_uploads_carry_a_checksum_where_it_is_asked_for(s3: FakeS3) -> None:
     sent: list[tuple[str, str | None, str]] = []
     answer = s3.answer
@@ -168,3 +177,15 @@ def test_a_checksum_is_refused_where_others_sign_the_requests() -> None:
     storage = storage_for(ROOT, {"s3.checksum-enabled": "true"}, signer=lambda *_: SignedRequest("", {}))
     with pytest.raises(Unsupported, match="s3.checksum-enabled"):
         storage.write(f"{ROOT}/a", b"1", overwrite=True)
+
+
+def test_a_missing_object_is_told_also_while_an_error_of_a_frozen_class_is_handled(s3: FakeS3) -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Theirs(Exception):
+        text: str = "theirs"
+
+    with pytest.raises(NoSuchFileError):
+        try:
+            raise Theirs
+        except Theirs:
+            storage_of(s3).read(f"{ROOT}/missing")

@@ -150,9 +150,10 @@ def hide_secrets(error: BaseException | None) -> None:
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         if not isinstance(error, FrazilError):
-            error.args = tuple(redact_text(arg) if isinstance(arg, str) else arg for arg in error.args)
-            if isinstance(error, OSError) and error.strerror:
-                error.strerror = redact_text(error.strerror)
+            with contextlib.suppress(AttributeError, TypeError):  # an error that the caller handles may be of a frozen class
+                error.args = tuple(redact_text(arg) if isinstance(arg, str) else arg for arg in error.args)
+                if isinstance(error, OSError) and error.strerror:
+                    error.strerror = redact_text(error.strerror)
         error = error.__cause__ or error.__context__
 
 

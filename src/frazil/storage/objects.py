@@ -46,9 +46,8 @@ class ObjectStorage:
         return None
 
     def arrow(self, location: str) -> tuple[pa.fs.FileSystem, str]:
-        bucket, key = self._split(location)
+        bucket, key = self._bucket_and_key(location)
         container, host = split_container(self.scheme, bucket)
-        _check_key(key, location)
         return arrow_system(self.scheme, merged(self.properties, self.vended), host), f"{container}/{key}"
 
     def _split(self, location: str) -> tuple[str, str]:
@@ -58,10 +57,16 @@ class ObjectStorage:
             raise InvalidInput(text, hint=f"Locations look like {self.scheme}://bucket/path.", file=location)
         return match["bucket"], (match["key"] or "").rstrip("/")
 
+    def _bucket_and_key(self, location: str) -> tuple[str, str]:
+        """Split a location. Raises Unsupported for a key that obstore and pyarrow refuse, or take for another one."""
+        bucket, key = self._split(location)
+        if _REFUSED.search(key):
+            raise _refused(location, "Write the object under another key.")
+        return bucket, key
+
     def _client_and_key(self, location: str, most_retries: int | None = None) -> tuple[Any, Any, str]:
         """Return the module obstore, the client of the bucket, and the key in it."""
-        bucket, key = self._split(location)
-        _check_key(key, location)
+        bucket, key = self._bucket_and_key(location)
         library = obstore_for(self.scheme)
         if self.scheme == "s3":  # its clients ask for the next credentials themselves
             return library, client(self.scheme, bucket, self.properties, self.vended, most_retries), key
@@ -177,7 +182,7 @@ class ObjectStorage:
         if len(locations) > 1:
             with contextlib.suppress(Exception):
                 library, store, _ = self._client_and_key(locations[0])
-                library.delete(store, [self._split(location)[1] for location in locations])
+                library.delete(store, [self._bucket_and_key(location)[1] for location in locations])
                 return []
         failed: Failures = []
         for location in locations:
@@ -255,11 +260,6 @@ class _ObjectSink(io.RawIOBase):
         with _translated_errors(self.location, "write"):
             self.writer.write(bytes(data))
         return len(data)
-
-
-def _check_key(key: str, location: str) -> None:
-    if _REFUSED.search(key):
-        raise _refused(location, "Write the object under another key.")
 
 
 def _refused(location: str, hint: str) -> Unsupported:

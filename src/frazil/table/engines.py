@@ -5,6 +5,7 @@ This is the only place that chooses, and the only one from which the room `frazi
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
 from typing import TYPE_CHECKING, Any
@@ -95,15 +96,13 @@ def active_session() -> Session | None:
     sql = sys.modules.get("pyspark.sql")
     if sql is None:
         return None
-    if sql.SparkSession.getActiveSession() is not None:
+    session: Session | None = sql.SparkSession.getActiveSession()
+    if session is None and hasattr(sql.SparkSession, "active"):  # a PySpark that is too old has no such method
+        # The active session belongs to a thread; a thread without one uses the session that this process made.
+        with contextlib.suppress(sys.modules["pyspark.errors"].PySparkRuntimeError):
+            session = sql.SparkSession.active()
+    if session is not None:
         check_pyspark(sys.modules["pyspark"].__version__)
-    elif not hasattr(sql.SparkSession, "active"):  # a PySpark that is too old
-        return None
-    try:  # the active session belongs to a thread; a thread without one uses the session that this process made
-        session: Session = sql.SparkSession.active()
-    except sys.modules["pyspark.errors"].PySparkRuntimeError:  # there is none
-        return None
-    check_pyspark(sys.modules["pyspark"].__version__)
     return session
 
 
