@@ -11,6 +11,10 @@ BOXES = 400
 RANGES = {"product_id": 100_000, "order_id": 1_000_000_000, "price": 1000}  # of uniform columns of data.py
 
 
+# The orders of cluster_boxes_*: the curve, and its columns.
+ZORDER, PRICE, HILBERT = ("zorder", "product_id", "order_id"), ("zorder", "order_id", "price"), ("hilbert", "product_id", "order_id")
+
+
 def boxes(percent):
     """Least and greatest value of both columns, as shares of their ranges: four arrays."""
     random, share = np.random.default_rng(percent), percent / 100

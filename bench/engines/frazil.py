@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
-from boxes import read_by_boxes
+from boxes import HILBERT, PRICE, ZORDER, read_by_boxes
 from pyspark.sql import functions as F
 
 import frazil
@@ -481,15 +481,15 @@ def cluster_boxes(sessions, b, curve, *columns):
 
 
 def cluster_boxes_zorder(sessions, b):
-    return cluster_boxes(sessions, b, "zorder", "product_id", "order_id")
+    return cluster_boxes(sessions, b, *ZORDER)
 
 
 def cluster_boxes_price(sessions, b):
-    return cluster_boxes(sessions, b, "zorder", "order_id", "price")
+    return cluster_boxes(sessions, b, *PRICE)
 
 
 def cluster_boxes_hilbert(sessions, b):
-    return cluster_boxes(sessions, b, "hilbert", "product_id", "order_id")
+    return cluster_boxes(sessions, b, *HILBERT)
 
 
 def compact_deletes(sessions, b):

@@ -3,7 +3,7 @@ import datetime
 import shutil
 
 import kit
-from boxes import read_by_boxes
+from boxes import HILBERT, PRICE, ZORDER, read_by_boxes
 from pyspark.sql import functions as F
 
 from engines import session as s
@@ -321,15 +321,15 @@ def cluster_boxes(spark, b, curve, *columns):
 
 
 def cluster_boxes_zorder(spark, b):
-    return cluster_boxes(spark, b, "zorder", "product_id", "order_id")
+    return cluster_boxes(spark, b, *ZORDER)
 
 
 def cluster_boxes_price(spark, b):
-    return cluster_boxes(spark, b, "zorder", "order_id", "price")
+    return cluster_boxes(spark, b, *PRICE)
 
 
 def cluster_boxes_hilbert(spark, b):
-    return cluster_boxes(spark, b, "hilbert", "product_id", "order_id")
+    return cluster_boxes(spark, b, *HILBERT)
 
 
 def compact_deletes(spark, b):

@@ -151,20 +151,25 @@ def test_a_question_without_an_answer_leaves_no_commit_unclear() -> None:
         client.close()
 
 
+def comes_late(late: list[Any]) -> Any:
+    """A fault: the answer is lost, and the request is carried out when the test says so."""
+
+    def fault(carry_out: Any) -> Any:
+        late.append(carry_out)
+        raise Unclear("the answer was lost")
+
+    return fault
+
+
 def test_a_lock_that_was_asked_for_twice_does_not_wait_behind_itself() -> None:
     """The first request is carried out late: after it was looked for, and before the second."""
     metastore = MetastoreInMemory()
     late: list[Any] = []
-
-    def comes_late(carry_out: Any) -> Any:
-        late.append(carry_out)
-        raise Unclear("the answer was lost")
-
     def after_the_first(carry_out: Any) -> Any:
         late.pop()()
         return carry_out()
 
-    metastore.faults["lock"] = [comes_late, after_the_first]
+    metastore.faults["lock"] = [comes_late(late), after_the_first]
     with table_lock(metastore, "Db", "T"):  # type: ignore[arg-type]
         assert metastore.fired == ["lock", "lock"] and list(metastore.locks) == [2]
     assert not metastore.locks
@@ -173,12 +178,7 @@ def test_a_lock_that_was_asked_for_twice_does_not_wait_behind_itself() -> None:
 def test_a_lock_that_comes_after_the_one_that_was_taken_does_not_stay() -> None:
     metastore = MetastoreInMemory()
     late: list[Any] = []
-
-    def comes_late(carry_out: Any) -> Any:
-        late.append(carry_out)
-        raise Unclear("the answer was lost")
-
-    metastore.faults["lock"] = [comes_late]
+    metastore.faults["lock"] = [comes_late(late)]
     with table_lock(metastore, "db", "t"):  # type: ignore[arg-type]
         late.pop()()
         assert len(metastore.locks) == 2

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-import frazil
 from tests import golden as golden_tables
-from tests.golden import read_metadata
 from tests.peers.checks import JavaCheck
-from tests.peers.rowsum import rowsum
+from tests.table.row_changes.peer_copies import MODES, Copies, changed_copies, judged_by_java, rows_and_sum
 
 pytestmark = pytest.mark.java
 TABLES = [
     "plain_v2", "plain_v3", "nested", "types_core", "types_all", "part_multi", "spec_evolution_v2", "schema_evolution", "pos_deletes_file",
     "pos_deletes_part", "eq_basic", "eq_pos_dv_mix", "dv_v3", "lineage_mor", "upgrade_v2_v3", "orc_v2", "avro_table", "defaults_v3",
 ]  # fmt: skip
-MODES = ["copy-on-write", "merge-on-read"]
 
 
 def merged(t: Any, mode: str) -> None:
@@ -34,22 +30,13 @@ def merged(t: Any, mode: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def made(golden: golden_tables.Golden, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Any]:
-    found: dict[tuple[str, str], Any] = {}
-    for mode in MODES:
-        place = tmp_path_factory.mktemp(mode)
-        for name in TABLES:
-            t = frazil.load_table(str(golden_tables.writable_copy(golden[name].metadata_file, place / name)))
-            merged(t, mode)
-            found[name, mode] = t
-    return found
+def made(golden: golden_tables.Golden, tmp_path_factory: pytest.TempPathFactory) -> Copies:
+    return changed_copies(golden, tmp_path_factory, TABLES, lambda t, mode, _: merged(t, mode))
 
 
 @pytest.fixture(scope="module")
-def judged(made: dict[tuple[str, str], Any], java_check: JavaCheck) -> dict[tuple[str, str], Any]:
-    paths = {k: Path(t.metadata_location.removeprefix("file://")) for k, t in made.items()}
-    results = java_check(list(paths.values()), newest=4, timeout=1500)  # the one merged into, and what came of it
-    return {k: results[str(p)] for k, p in paths.items()}
+def judged(made: Copies, java_check: JavaCheck) -> Copies:
+    return judged_by_java(made, java_check)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -57,6 +44,4 @@ def judged(made: dict[tuple[str, str], Any], java_check: JavaCheck) -> dict[tupl
 def test_java_reads_what_was_merged(made: Any, judged: Any, name: str, mode: str) -> None:
     t, result = made[name, mode], judged[name, mode]
     assert result["problems"] == []
-    schema = next(s for s in read_metadata(t.metadata_location)["schemas"] if s["schema-id"] == t.schema().schema_id)
-    mine = rowsum(t.to_arrow(), schema)
-    assert (result["rows"], result["sum"]) == (mine["rows"], mine["sum"])
+    assert (result["rows"], result["sum"]) == rows_and_sum(t)
