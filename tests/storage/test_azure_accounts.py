@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import pyarrow as pa
 import pytest
 
-from frazil.errors import FrazilError, InvalidInput
+from frazil.errors import FrazilError, InvalidInput, Unsupported
 from frazil.storage import storage_for
 from frazil.storage.base import translated_errors
 from frazil.storage.object_clients import arrow_system, client
@@ -90,6 +90,91 @@ def test_the_servers_are_those_of_the_locations_cloud(host: str, blob: str) -> N
     assert found.arrow["dfs_storage_authority"] == urlsplit(blob).netloc.removeprefix("archive").replace(".blob.", ".dfs.")
     address = urlsplit(obstore.sign(client("abfss", f"c@{host}", (("adls.account-key", "a2V5"),)), "GET", "k", timedelta(minutes=1)))
     assert f"{address.scheme}://{address.netloc}" == blob and address.path == "/c/k"
+
+
+DOMAIN = "files.example.com"
+KEY_OF_MAIN = "AccountName=main;AccountKey=a2V5"
+SAS_OF_MAIN = f"AccountName=main;SharedAccessSignature={SAS}"
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"adls.connection-string": f"{SAS_OF_MAIN};BlobEndpoint=https://{DOMAIN}/"},
+        {f"adls.connection-string.{DOMAIN}": SAS_OF_MAIN},
+        {f"adls.connection-string.{DOMAIN}": f"https://{DOMAIN}?{SAS}"},
+        {f"adls.sas-token.{DOMAIN}": SAS, "adls.connection-string": KEY_OF_MAIN},
+        {f"adls.connection-string.{DOMAIN}": f"https://{DOMAIN}", "adls.account-name": "main", "adls.sas-token": SAS},
+    ],
+    ids=["its address", "named for it", "as Java's", "a token", "Java's address, a token beside it"],
+)
+def test_a_domain_of_ones_own_is_served_where_the_account_is_known(properties: dict[str, str]) -> None:
+    chosen = options("abfss", properties, DOMAIN)
+    assert (chosen.config["endpoint"], chosen.config["sas_key"]) == (f"https://{DOMAIN}", SAS)
+    assert chosen.arrow["account_name"] + chosen.arrow["blob_storage_authority"] == DOMAIN
+    assert chosen.arrow["account_name"] + chosen.arrow["dfs_storage_authority"] == DOMAIN
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"adls.connection-string": KEY_OF_MAIN},
+        {"adls.connection-string": f"{SAS_OF_MAIN};BlobEndpoint=https://other.example.com"},
+        {"adls.connection-string": "AccountName=files;AccountKey=a2V5"},
+        {"adls.connection-string.files": "AccountName=files;AccountKey=a2V5"},
+        {"adls.account-name": "main", "adls.account-key": "a2V5"},
+        {"adls.account-name": "files", "adls.account-key": "a2V5"},
+        {"adls.sas-token": SAS},
+        {"adls.sas-token.files": SAS},
+        {"adls.tenant-id": "t", "adls.client-id": "c", "adls.client-secret": "s"},
+        {},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("host", [DOMAIN, "files.dfs.example.com"])
+def test_no_secret_is_sent_to_a_host_that_is_not_azures_unless_a_property_names_it(properties: dict[str, str], host: str) -> None:
+    with pytest.raises(InvalidInput, match=f"Which Azure account serves the location's host {host} is not known") as told:
+        options("abfss", properties, host)
+    assert f"adls.connection-string.{host}: one with AccountName" in str(told.value.hint)
+
+
+def test_a_connection_string_names_hosts_by_its_suffix_and_decides_alone_where_it_has_an_address() -> None:
+    stack = options("abfss", {"adls.connection-string": "AccountName=files;AccountKey=a2V5;EndpointSuffix=example.com"}, "files.dfs.example.com")
+    assert stack.config["endpoint"] == "https://files.blob.example.com"
+    text = "AccountName=files;AccountKey=a2V5;BlobEndpoint=http://127.0.0.1:10000/files"
+    assert options("abfss", {"adls.connection-string": text}, DOMAIN).config["endpoint"] == "http://127.0.0.1:10000/files"
+
+
+def test_both_libraries_ask_a_domain_without_the_accounts_name() -> None:
+    with recorder() as store:
+        host = store.endpoint.partition("://")[2]
+        storage = storage_for(f"abfss://c@{host}/k", {"adls.connection-string": f"{SAS_OF_MAIN};BlobEndpoint={store.endpoint}"})
+        for read in (storage.read, storage.open_input):
+            with pytest.raises(FrazilError, match="the store answered"):
+                read(f"abfss://c@{host}/k")
+    assert {(method, urlsplit(path).path) for method, path, _ in store.asked} == {("GET", "/c/k"), ("HEAD", "/c/k")}
+    assert all(parse_qs(urlsplit(path).query)["sig"] == ["SIGNED+secret="] for _, path, _ in store.asked)
+
+
+def test_a_key_is_refused_at_a_domain_where_pyarrow_would_sign_for_another_account() -> None:
+    with pytest.raises(Unsupported, match="signs for another account") as told:
+        options("abfss", {f"adls.connection-string.{DOMAIN}": KEY_OF_MAIN}, DOMAIN)
+    assert "a signature needs no such name" in str(told.value.hint)
+    own = options("abfss", {"adls.connection-string.main.example.com": KEY_OF_MAIN}, "main.example.com")
+    assert (own.arrow["account_name"], own.arrow["blob_storage_authority"], own.arrow["account_key"]) == ("main", ".example.com", "a2V5")
+
+
+def test_each_account_is_sent_its_own_signature_and_no_other() -> None:
+    with recorder() as main, recorder() as archive:
+        own = {f"adls.connection-string.{name}": f"{store.endpoint}/{name}" for name, store in (("main", main), ("archive", archive))}
+        storage = storage_for(LOCATION, own | {"adls.sas-token.MAIN": "sig=main", f"adls.sas-token.{HOST}": "sig=archive"})
+        for location in (LOCATION, "abfss://c@main.dfs.core.windows.net/k"):
+            for read in (storage.read, storage.open_input):
+                with pytest.raises(FrazilError, match="the store answered"):
+                    read(location)
+    for name, store in (("main", main), ("archive", archive)):
+        asked = [(urlsplit(path).path, parse_qs(urlsplit(path).query)["sig"]) for _, path, _ in store.asked]
+        assert len(asked) == 2 and asked == [(f"/{name}/c/k", [name])] * 2
 
 
 def test_a_connection_string_of_another_cloud_is_refused() -> None:

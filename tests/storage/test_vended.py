@@ -18,6 +18,10 @@ from frazil.errors import StorageError
 from frazil.spark.scan import hadoop_s3, paths
 from frazil.spark.scan.paths import jvm_can_open
 from frazil.storage import Credentials, storage_for, vended
+from frazil.storage.base import frozen_properties
+from frazil.storage.object_clients import _s3_credential
+from frazil.storage.object_options import options
+from frazil.storage.precedence import overriding
 from tests.storage.conftest import s3_place
 
 
@@ -155,6 +159,37 @@ def test_those_at_hand_are_used_while_the_catalog_cannot_be_reached_and_no_longe
     clock[0] += 200
     with pytest.raises(StorageError, match="vends no credentials"):
         vended.current(catalog)
+
+
+OWN_KEYS = {"s3.access-key-id": "own", "s3.secret-access-key": "own", "s3.session-token": "own"}
+NEW_KEYS = {"s3.access-key-id": "new", "s3.secret-access-key": "new"}
+
+
+@pytest.mark.parametrize(
+    "own", [OWN_KEYS, {k.replace("s3.", "client."): v for k, v in OWN_KEYS.items()}, {"s3.anonymous": "true"}], ids=["s3", "client", "anonymous"]
+)
+def test_vended_keys_of_s3_are_not_mixed_with_what_the_catalog_has(own: dict[str, str], catalog: VendingCatalog) -> None:
+    catalog.vend(NEW_KEYS, None)
+    chosen = options("s3", dict(vended.merged(frozen_properties(own | {"s3.region": "x"}), catalog)))
+    assert {k: chosen.arrow.get(k) for k in ("access_key", "secret_key", "session_token", "anonymous", "region")} == {
+        "access_key": "new", "secret_key": "new", "session_token": None, "anonymous": None, "region": "x",
+    }  # fmt: skip
+    given = _s3_credential(frozen_properties(own), catalog)
+    assert (given["access_key_id"], given["secret_access_key"], given["token"]) == ("new", "new", None)
+
+
+def test_vended_keys_that_name_the_client_count_and_public_buckets_need_none(catalog: VendingCatalog) -> None:
+    catalog.vend({k.replace("s3.", "client."): v for k, v in NEW_KEYS.items()}, None)
+    assert options("s3", dict(vended.merged(frozen_properties(OWN_KEYS), catalog))).arrow["access_key"] == "new"
+    assert options("s3", overriding(OWN_KEYS, {"s3.anonymous": "true"})).config["skip_signature"] is True
+
+
+def test_a_vended_token_of_google_has_its_own_end(catalog: VendingCatalog) -> None:
+    own = {"gcs.oauth2.token": "own", "gcs.oauth2.token-expires-at": "1700000000000"}
+    catalog.vend({"gcs.oauth2.token": "new"}, None)
+    for before in (own, {"gcs.no-auth": "true"}):
+        chosen = options("gs", dict(vended.merged(frozen_properties(before), catalog)))
+        assert (chosen.config["bearer_token"], chosen.arrow["credential_token_expiration"].year) == ("new", 9999)
 
 
 def test_credentials_that_have_ended_when_they_come_are_refused(catalog: VendingCatalog) -> None:

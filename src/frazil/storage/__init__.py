@@ -47,6 +47,7 @@ __all__ = [
     "normalise",
     "object_options",
     "place_of",
+    "precedence",
     "real_paths",
     "redact",
     "redact_text",

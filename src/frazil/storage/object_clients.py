@@ -17,6 +17,7 @@ import pyarrow.fs
 
 from frazil.errors import InvalidInput, NotInstalledError, StorageError
 from frazil.storage.object_options import options
+from frazil.storage.precedence import overriding
 from frazil.storage.vended import CredentialsSource, current, merged
 
 EXTRAS = {"s3": "s3", "gs": "gcs", "abfss": "azure"}
@@ -90,7 +91,7 @@ def _s3_credential(properties: Properties, vended: CredentialsSource | None) -> 
     """Give obstore the credentials of the moment; it asks again when they expire, also in the midst of an upload."""
     credentials = None if vended is None else current(vended)
     vended_properties, expires = ({}, None) if credentials is None else (credentials.properties, credentials.expires_ms)
-    config = options("s3", {**dict(properties), **vended_properties}).config
+    config = options("s3", overriding(dict(properties), vended_properties)).config
     return {
         "access_key_id": config.get("access_key_id", ""), "secret_access_key": config.get("secret_access_key", ""),
         "token": config.get("session_token"),

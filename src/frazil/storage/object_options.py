@@ -11,8 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 from frazil.errors import InvalidInput, Unsupported
+from frazil.storage.precedence import CONNECTION, SAS, account_host, account_in, same_account
 
 _S3 = {
     "s3.endpoint", "s3.access-key-id", "s3.secret-access-key", "s3.session-token", "s3.region", "s3.path-style-access",
@@ -26,7 +28,11 @@ _ADLS = {
     "adls.account-name", "adls.account-key", "adls.auth.shared-key.account.name", "adls.auth.shared-key.account.key",
     "adls.sas-token", "adls.tenant-id", "adls.client-id", "adls.client-secret",
 }  # fmt: skip
-_BY_ACCOUNT = ("adls.connection-string.", "adls.sas-token.")  # an account's name, or that of its host, follows
+_BY_ACCOUNT = (CONNECTION, SAS)
+_CLOUDS = (
+    ".core.windows.net", ".storage.azure.net", ".fabric.microsoft.com",
+    ".core.chinacloudapi.cn", ".core.usgovcloudapi.net", ".core.cloudapi.de",
+)  # fmt: skip
 _KNOWN = {"s3": (("s3.", "client."), _S3), "gs": (("gcs.",), _GCS), "abfss": (("adls.",), _ADLS)}
 
 
@@ -167,58 +173,100 @@ def _token_expiry(properties: Mapping[str, str]) -> datetime:
 
 
 def _adls(properties: Mapping[str, str], host: str) -> Options:
-    host = host.lower()
+    host = _host_of_account(properties, host.lower())
     account = host.partition(".")[0] or None
     name, secrets, parts = _account_of(properties, account, host)
     blob, dfs = _endpoints(parts, name, host)
-    config, arrow = (_without_none(account_name=name) | secrets for _ in range(2))
+    config = _without_none(account_name=name, endpoint=blob) | secrets
+    arrow = _without_none(account_name=name) | secrets
     if "sas_key" in secrets:
         config["sas_key"] = secrets["sas_key"].removeprefix("?")
         arrow["sas_token"] = "?" + arrow.pop("sas_key").removeprefix("?")  # pyarrow appends it to addresses as it is
-    for kind, endpoint in (("blob", blob), ("dfs", dfs)):
-        if endpoint:
-            scheme, _, rest = endpoint.partition("://")
-            authority = rest.partition("/")[0]
-            arrow |= {f"{kind}_storage_scheme": scheme, f"{kind}_storage_authority": authority.removeprefix(name or "")}
-    if blob:
-        config["endpoint"] = blob
+    arrow |= _arrow_addresses(name, "account_key" in secrets, blob, dfs)
     return Options(config, {"allow_http": True} if blob and blob.startswith("http://") else {}, arrow)
+
+
+def _arrow_addresses(name: str | None, is_signed_by_key: bool, blob: str | None, dfs: str | None) -> dict[str, str]:
+    """Translate addresses to pyarrow's options. It puts the account's name before an authority that begins with a dot, and as a folder
+    after any other; so the first part of a domain of one's own is told to be the account, which only signatures by a key would notice."""
+    translated = dict[str, str]()
+    for kind, address in (("blob", blob), ("dfs", dfs)):
+        if not address:
+            continue
+        scheme, _, rest = address.partition("://")
+        authority, _, folder = rest.partition("/")
+        label, dot, domain = authority.partition(".")
+        told_name = folder or label
+        is_own = told_name.lower() == (name or "").lower() or (dot and not folder and not is_signed_by_key)
+        if not is_own or translated.setdefault("account_name", told_name) != told_name:
+            text = f"Files of the Azure account {name} cannot be read at {address}: pyarrow asks elsewhere, or signs for another account."
+            hint = "Give an address that begins with the account's name or ends in it as a folder; a signature needs no such name."
+            raise Unsupported(text, hint=hint)
+        translated |= {f"{kind}_storage_scheme": scheme, f"{kind}_storage_authority": authority if folder else f".{domain}"}
+    return translated
+
+
+def _host_of_account(properties: Mapping[str, str], host: str) -> str:
+    """Complete the host of a location that names none, or an account alone: by the only account for whose host there is a property."""
+    if "." in host:
+        return host
+    named_by = _either(properties, "adls.account-name", "adls.auth.shared-key.account.name")
+    name = host or (named_by or account_in(properties.get("adls.connection-string", ""))).lower()
+    named = {account_host(k.removeprefix(stem)) for k in properties for stem in _BY_ACCOUNT if k.startswith(stem)}
+    hosts = {n for n in named if "." in n and (not name or same_account(n, name))}
+    if len(hosts) == 1 and (name or all(same_account(n, m) for n in named for m in hosts)):
+        return hosts.pop()
+    return named.pop() if not name and len(named) == 1 else host
 
 
 def _account_of(properties: Mapping[str, str], account: str | None, host: str) -> tuple[str | None, dict[str, str], Mapping[str, str]]:
     """Find the account to use, its secrets, and the parts of its connection string.
 
-    What is given for the location's account by name counts first, and as in Java a signature counts before a key. Raises InvalidInput
-    where the properties hold the secrets of another account: files would be sought, and deleted, there.
+    What is given for the location's account by name counts first, and as in Java a signature counts before a key; a connection string
+    then gives addresses. Raises InvalidInput where the properties hold the secrets of another account: files would be sought, and
+    deleted, there.
     """
     name, key = (_either(properties, f"adls.account-{part}", f"adls.auth.shared-key.account.{part}") for part in ("name", "key"))
-    own_text = _by_account(properties, "adls.connection-string.", account or name, host)
-    own_sas = None if own_text else _by_account(properties, "adls.sas-token.", account or name, host)
-    if own_sas:
-        return account or name, {"sas_key": own_sas}, {}
+    at = host or name or ""
+    own_text, own_sas = _by_account(properties, CONNECTION, at), _by_account(properties, SAS, at)
     text = own_text or properties.get("adls.connection-string")
-    if text is not None:
-        doubled = [] if own_text else sorted(k for k in properties if k in _ADLS - {"adls.connection-string"})
+    parts = {} if text is None else _connection(text)
+    if text is not None and not own_text:
+        doubled = sorted(k for k in properties if k in _ADLS - {"adls.connection-string"})
         if doubled:
             raise InvalidInput(f"Catalog property adls.connection-string comes with {', '.join(doubled)}.", hint="Give one or the other.")
-        parts = _connection(text)
-        _check_account(parts["accountname"], account, "adls.connection-string")
-        sas = parts.get("sharedaccesssignature")
-        return parts["accountname"], {"sas_key": sas} if sas else {"account_key": parts["accountkey"]}, parts
-    if name:
-        _check_account(name, account, "adls.account-name")
+        if own_sas and not _is_of(parts, account, host):
+            parts = {}
+    if not (_is_named(properties, host) or _is_of(parts, account, host)):
+        hint = f"Give adls.sas-token.{host}, or adls.connection-string.{host}: one with AccountName, or the address https://{host}."
+        raise InvalidInput(f"Which Azure account serves the location's host {host} is not known: no property names this host.", hint=hint)
+    own_name = parts.get("accountname") or (name if _is_domain(host) else None) or account or name
+    if parts.get("accountname") and not _is_domain(host) and not _is_of(parts, account, host):
+        raise _other_account(parts["accountname"], account, "adls.connection-string")
+    if sas := own_sas or parts.get("sharedaccesssignature"):
+        return own_name, {"sas_key": sas}, parts
+    if "accountkey" in parts:
+        return own_name, {"account_key": parts["accountkey"]}, parts
+    if name and account and name.lower() != account and not _is_domain(host):
+        raise _other_account(name, account, "adls.account-name")
     if sas := properties.get("adls.sas-token"):
-        return account or name, {"sas_key": sas}, {}
+        return own_name, {"sas_key": sas}, parts
     if key:
-        return account or name, {"account_key": key}, {}
+        return own_name, {"account_key": key}, parts
     own = {part: properties.get(f"adls.{part.replace('_', '-')}") for part in ("tenant_id", "client_id", "client_secret")}
-    return account or name, _without_none(**own), {}
+    return own_name, _without_none(**own), parts
 
 
-def _by_account(properties: Mapping[str, str], prefix: str, account: str | None, host: str) -> str | None:
+def _accounts(properties: Mapping[str, str], stem: str) -> dict[str, str]:
+    """Find the properties of accounts that begin with a stem, by the account's name or that of its host."""
+    return {k.removeprefix(stem).lower(): v for k, v in properties.items() if k.startswith(stem) and v}
+
+
+def _by_account(properties: Mapping[str, str], stem: str, at: str) -> str | None:
     """Find a property of an account: by the host's name, with which Java looks for it, or by the account's."""
-    names = (host, host.replace(".blob.", ".dfs.", 1), host.replace(".dfs.", ".blob.", 1), account)
-    return next((properties[prefix + n] for n in names if n and properties.get(prefix + n)), None)
+    named = _accounts(properties, stem)
+    names = (at, account_host(at), at.replace(".dfs.", ".blob.", 1), at.partition(".")[0])
+    return next((named[n] for n in names if n in named), None)
 
 
 def _either(properties: Mapping[str, str], key: str, java: str) -> str | None:
@@ -229,11 +277,33 @@ def _either(properties: Mapping[str, str], key: str, java: str) -> str | None:
     return value or other or None
 
 
-def _check_account(name: str, account: str | None, key: str) -> None:
-    if account and name.lower() != account.lower():
-        hint = f"Give the secrets of {account} as adls.sas-token.{account} or adls.connection-string.{account}"
-        hint += ", or leave out adls.account-name." if key == "adls.account-name" else "."
-        raise InvalidInput(f"Catalog property {key} is of the account {name}, but the location is in the account {account}.", hint=hint)
+def _is_domain(host: str) -> bool:
+    """Tell whether a host is none of Azure's clouds: whose it is only properties can tell, so that no file's location can choose who is
+    sent a secret."""
+    return "." in host and not host.endswith(_CLOUDS)
+
+
+def _is_named(properties: Mapping[str, str], host: str) -> bool:
+    """Tell whether a host is one of Azure's clouds, or a property is for it."""
+    return not _is_domain(host) or any(account_host(host) in map(account_host, _accounts(properties, stem)) for stem in _BY_ACCOUNT)
+
+
+def _is_of(parts: Mapping[str, str], account: str | None, host: str) -> bool:
+    """Tell whether a connection string is of the location's account: by the account's name, and where the host is none of Azure's by an
+    address or a suffix as well."""
+    has_name = not account or parts.get("accountname", "").lower() == account
+    if not _is_domain(host):
+        return has_name
+    hosts = {account_host(urlsplit(parts.get(f"{kind}endpoint", "")).netloc) for kind in ("blob", "dfs")}
+    is_addressed = "blobendpoint" in parts or parts.get("endpointsuffix", "").lower() == _suffix(host)
+    return account_host(host) in hosts or (has_name and is_addressed)
+
+
+def _other_account(name: str, account: str | None, key: str) -> InvalidInput:
+    """Make the error for secrets of an account where the location is in another one."""
+    hint = f"Give the secrets of {account} as adls.sas-token.{account} or adls.connection-string.{account}"
+    hint += ", or leave out adls.account-name." if key == "adls.account-name" else "."
+    return InvalidInput(f"Catalog property {key} is of the account {name}, but the location is in the account {account}.", hint=hint)
 
 
 _CONNECTION = {
@@ -243,7 +313,14 @@ _CONNECTION = {
 
 
 def _connection(text: str) -> dict[str, str]:
-    """Split a connection string of Azure into its parts. Raises InvalidInput, which shows no values: they are secrets."""
+    """Split a connection string of Azure into its parts. Raises InvalidInput, which shows no values: they are secrets.
+
+    Java, and servers that give it one, call an address so, which a signature may follow.
+    """
+    if re.match("https?://", text):
+        address, _, sas = text.partition("?")
+        blob, dfs = (address.replace(f".{old}.", f".{new}.", 1) for old, new in (("dfs", "blob"), ("blob", "dfs")))
+        return {"blobendpoint": blob, "dfsendpoint": dfs} | ({"sharedaccesssignature": sas} if sas else {})
     parts = {}
     for part in filter(None, (p.strip() for p in text.split(";"))):
         name, equals, value = part.partition("=")

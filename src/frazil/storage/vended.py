@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 from frazil.errors import FrazilError, StorageError
 from frazil.storage.base import frozen_properties
+from frazil.storage.precedence import overriding
 
 log = logging.getLogger(__name__)
 EARLY_MS = 300_000  # before the end, as Java's VendedCredentialsProvider; of short lives, half
@@ -100,5 +101,5 @@ def _renewed(source: CredentialsSource, held: _Held) -> Credentials:
 
 
 def merged(properties: tuple[tuple[str, str], ...], source: CredentialsSource | None) -> tuple[tuple[str, str], ...]:
-    """Merge a store's properties with the credentials that can be used now."""
-    return properties if source is None else frozen_properties({**dict(properties), **current(source).properties})
+    """Merge a store's properties with the credentials that can be used now, which count before them."""
+    return properties if source is None else frozen_properties(overriding(dict(properties), current(source).properties))

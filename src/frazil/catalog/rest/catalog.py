@@ -56,6 +56,7 @@ from frazil.spec.properties import METADATA_PREVIOUS_VERSIONS, STORED_IN_NEW_TAB
 from frazil.spec.snapshot import Snapshots, SnapshotsLater
 from frazil.spec.updates import Requirement, SetLocation, Update
 from frazil.storage import Credentials, Storage, absolute, catalog_properties, has_vended_credentials, storage_for
+from frazil.storage.precedence import overriding
 
 _KEPT = 32
 _METRICS = "POST namespaces/{}/tables/{}/metrics"
@@ -225,7 +226,7 @@ class RestCatalog(RestViews):
         plan_id: str | None = None,
     ) -> Storage:  # fmt: skip
         credentials = vended(location, config, storage_credentials)
-        properties = {k: v for k, v in {**self.routes.properties, **credentials.properties}.items() if k not in SIGNING}
+        properties = {k: v for k, v in overriding(self.routes.properties, credentials.properties).items() if k not in SIGNING}
         own_properties = tuple(sorted(self.properties.items()))
         endpoint = self._signing_endpoint(identifier, {**config, **credentials.properties})
         if endpoint is not None:

@@ -15,6 +15,7 @@ from frazil.catalog.rest.errors import raised
 from frazil.catalog.rest.http import Client
 from frazil.catalog.rest.vended import STORES, is_known
 from frazil.errors import CorruptData, InvalidInput, Unsupported
+from frazil.storage.precedence import overriding
 
 _DURATION = re.compile(r"P(?:(\d{1,6})W)?(?:(\d{1,6})D)?(?:T(?:(\d{1,6})H)?(?:(\d{1,6})M)?(?:(\d{1,6}(?:\.\d{1,9})?)S)?)?")
 _DEFAULT_SEPARATOR = "%1F"
@@ -92,7 +93,7 @@ def routes(client: Client, properties: Mapping[str, str]) -> Routes:
         raise CorruptData(text, hint="Check uri: /v1/config is added to it.") from None
     defaults, overrides = _known_properties(config.defaults), _known_properties(config.overrides)
     _check_same_server({**{k: v for k, v in defaults.items() if k not in properties}, **overrides}, client.settings.uri)
-    merged = {**defaults, **properties, **overrides}
+    merged = overriding(overriding(defaults, properties), overrides)
     separator = unquote(merged.get("namespace-separator", _DEFAULT_SEPARATOR))
     if not separator or "/" in separator or len(separator) > 8:
         raise CorruptData(f"The catalog's server names {separator[:20]!r} as separator of namespaces.", hint="Ask who runs the server.")

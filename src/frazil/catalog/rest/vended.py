@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -13,12 +12,13 @@ from frazil.catalog.base import Identifier
 from frazil.errors import Unsupported
 from frazil.storage import Credentials, is_inside
 from frazil.storage.object_options import check_property
+from frazil.storage.precedence import CONNECTION, SAS, SAS_ENDS, SECRETS, overriding, same_account
 from frazil.storage.vended import EARLY_MS
 
 STORES = ("s3.", "gcs.", "adls.", "client.")
 _EXPIRY = ("s3.session-token-expires-at-ms", "adls.sas-token-expires-at-ms", "gcs.oauth2.token-expires-at")
-_OF_ACCOUNTS = ("adls.sas-token.", "adls.sas-token-expires-at-ms.")
-_SECRETS = ("s3.access-key-id", "s3.secret-access-key", "s3.session-token", "adls.sas-token", "gcs.oauth2.token")
+_OF_ACCOUNTS = (SAS, SAS_ENDS)
+_ACCOUNT_KEYS = ("adls.account-key", "adls.auth.shared-key.account.key")
 SIGNING = ("s3.remote-signing-enabled", "s3.signer.uri", "s3.signer.endpoint", "signer.uri", "signer.endpoint")
 Ask = Callable[[str, tuple[tuple[str, str], ...], Identifier, str, str | None], Credentials]
 
@@ -33,32 +33,77 @@ class StorageCredential(msgspec.Struct):
 def vended(location: str, config: Mapping[str, str], credentials: Sequence[StorageCredential]) -> Credentials:
     """Return the storage properties that a server gives for a table's location: those of the longest prefix count before `config`.
 
-    What Frazil's stores do not know is left out; how requests are signed is read by `signer`.
+    Tokens of Azure keep the account that they are for, and those of accounts in which the table's location is not are kept as well. What
+    Frazil's stores do not know is left out; how requests are signed is read by `signer`.
     """
-    matching = [c for c in credentials if location.startswith(c.prefix) or is_inside(location, c.prefix)]
+    matching = [c for c in credentials if _is_for(c.prefix, location)]
     best = max(matching, key=lambda c: len(c.prefix), default=None)
-    settings = _of_account(location, {**config, **(best.config if best else {})})
-    expiry = [int(v) for k, v in settings.items() if k in _EXPIRY and v.isdecimal() and len(v) < 18]
+    of_prefix = best.config if best else {}
+    host = _host_of(location) or {**config, **of_prefix}.get("adls.account-name", "").lower()
+    settings = overriding(_by_account(config, host), _by_account(of_prefix, host))
+    if host:
+        settings = overriding(settings, _of_other_accounts(host, [c for c in credentials if c is not best]))
+        settings = _without_ended(settings, host)
+        if any(key in settings for key in _ACCOUNT_KEYS) and "adls.auth.shared-key.account.name" not in settings:
+            settings.setdefault("adls.account-name", host.partition(".")[0])
+    ends = [end for key, value in settings.items() if _tells_end(key, settings) and (end := _time(value)) is not None]
     store_properties = {k: v for k, v in settings.items() if k.startswith(STORES) and is_known(k)}
-    return Credentials(store_properties, min(expiry, default=None))
+    return Credentials(store_properties, min(ends, default=None))
 
 
-def _of_account(location: str, settings: Mapping[str, str]) -> dict[str, str]:
-    """Rename the properties of the location's Azure account, `adls.sas-token.<account>`, to those of the store, and leave out those of
-    other accounts. Accounts are named by their host or its first part; where the location names none, the only one given counts."""
-    host = urlsplit(location).netloc.partition("@")[2].lower() or settings.get("adls.account-name", "").lower()
-    named = {k: v for k, v in settings.items() if k.startswith(_OF_ACCOUNTS)}
-    chosen = {k: v for k, v in settings.items() if k not in named}
-    for stem in _OF_ACCOUNTS:
-        by_account = {k.removeprefix(stem).lower(): v for k, v in named.items() if k.startswith(stem)}
-        if not host and len(by_account) == 1:
-            (value,) = by_account.values()
-        else:
-            short = (v for account, v in by_account.items() if account.partition(".")[0] == host.partition(".")[0])
-            value = by_account.get(host) or next(short, "")
-        if value:
-            chosen[stem.removesuffix(".")] = value
-    return chosen
+def _is_for(prefix: str, location: str) -> bool:
+    """Tell whether a location begins with a prefix; one that ends within the name of another account in Azure is not for it."""
+    place, host = _host_of(prefix), _host_of(location)
+    return (location.startswith(prefix) or is_inside(location, prefix)) and (not place or not host or same_account(place, host))
+
+
+def _host_of(location: str) -> str:
+    """Find the account's host in a location of Azure, `container@account.dfs.core.windows.net`; empty where there is none."""
+    return location.partition("://")[2].partition("/")[0].partition("@")[2].lower()
+
+
+def _by_account(settings: Mapping[str, str], host: str) -> dict[str, str]:
+    """Spell the tokens of Azure, and their ends, by their account: those that name none are of the account at `host`, if that is known.
+    What is given for an account's host counts before what is given for its name, and both before what names none."""
+    named = dict[str, str]()
+    for key in sorted(settings, key=len):
+        stem = next((s for s in _OF_ACCOUNTS if key.startswith(s) or key == s.removesuffix(".")), None)
+        account = key[len(stem) :].lower() if stem else ""
+        if stem and host and (not account or same_account(account, host)):
+            account = host
+        named[f"{stem}{account}" if stem and account else key] = settings[key]
+    return named
+
+
+def _of_other_accounts(host: str, credentials: Sequence[StorageCredential]) -> dict[str, str]:
+    """Return the tokens of Azure for other accounts than that at `host`: a prefix counts for its own account, the shortest of several."""
+    tokens = dict[str, str]()
+    for credential in sorted(credentials, key=lambda c: len(c.prefix), reverse=True):
+        place, of_prefix = _host_of(credential.prefix), dict[str, str]()
+        for key, value in _by_account(credential.config, place).items():
+            account = next((key.removeprefix(stem) for stem in _OF_ACCOUNTS if key.startswith(stem)), "")
+            if account and not same_account(account, host) and (not place or same_account(account, place)):
+                of_prefix[key] = value
+        tokens = overriding(tokens, of_prefix)
+    return tokens
+
+
+def _without_ended(settings: Mapping[str, str], host: str) -> dict[str, str]:
+    """Drop the tokens of other accounts than that at `host` that have ended: the table may not need them."""
+    now = time.time() * 1000
+    ended = {k.removeprefix(SAS_ENDS) for k, v in settings.items() if k.startswith(SAS_ENDS) and (_time(v) or now + 1) <= now}
+    dropped = {f"{stem}{account}" for account in ended if not same_account(account, host) for stem in _OF_ACCOUNTS}
+    return {k: v for k, v in settings.items() if k not in dropped}
+
+
+def _tells_end(key: str, settings: Mapping[str, str]) -> bool:
+    """Tell whether a property is the end of a token that is among the settings."""
+    return key in _EXPIRY or (key.startswith(SAS_ENDS) and SAS + key.removeprefix(SAS_ENDS) in settings)
+
+
+def _time(value: str) -> int | None:
+    """Read milliseconds since 1970; None for a text that is no such time."""
+    return int(value) if value.isdecimal() and len(value) < 18 else None
 
 
 def is_known(key: str) -> bool:
@@ -73,7 +118,7 @@ def is_known(key: str) -> bool:
 
 
 def holds_secrets(credentials: Credentials) -> bool:
-    return any(key in credentials.properties for key in _SECRETS)
+    return any(key in SECRETS or key.startswith((SAS, CONNECTION)) for key in credentials.properties)
 
 
 @dataclass(frozen=True)
