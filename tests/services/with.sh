@@ -8,6 +8,7 @@ wanted=${1:?usage: with.sh SERVICE[,SERVICE] COMMAND...}
 shift
 [[ -z ${FRAZIL_SOAK:-} || ,$wanted, != *,hms4,* ]] || wanted+=,hms31  # the long forms ask a metastore 3.1 as well
 case ,$wanted, in *,postgres,*) ;; *,hms4,* | *,hms31,*) wanted=postgres,$wanted ;; esac # they keep their tables there
+case ,$wanted, in *,s3,*) ;; *,nessie,*) wanted=s3,$wanted ;; esac # its warehouse lies there
 dir=$(mktemp -d /tmp/frazil-services.XXXXXX) && chmod 755 "$dir"
 names=${wanted//,/ } without=()
 
@@ -26,6 +27,7 @@ address() {
 # over_s3: Nessie's warehouse lies in a bucket of the S3 server
 over_s3() {
     S3_ENDPOINT=$(address s3); export S3_ENDPOINT
+    [ -n "$S3_ENDPOINT" ] || { echo "it wants the S3 server" >"$dir/nessie.err"; echo 77 >"$dir/nessie.status"; exit; }
     export WAREHOUSE=s3://frazil-test/nessie AWS_ACCESS_KEY_ID=testuser AWS_SECRET_ACCESS_KEY=testtest
 }
 # over_postgres NAME: a metastore that keeps its tables in PostgreSQL: over Derby it cannot compare parameters

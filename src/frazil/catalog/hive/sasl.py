@@ -60,9 +60,10 @@ class Kerberos:
 
     def __init__(self, service: str, host: str, realm: str | None):
         try:
-            import gssapi  # type: ignore[import-not-found, unused-ignore]  # no extra: it is built against the system
+            import gssapi  # type: ignore[import-not-found, unused-ignore]
         except ImportError as error:
-            raise NotInstalledError("Kerberos needs gssapi.", hint="pip install gssapi") from error
+            hint = 'pip install "frazil[hive-kerberos]", with the headers of the system\'s Kerberos (libkrb5-dev, krb5-devel) and a compiler.'
+            raise NotInstalledError("Kerberos needs gssapi.", hint=hint) from error
         if realm:
             name = gssapi.Name(f"{service}/{host}@{realm}", gssapi.NameType.kerberos_principal)
         else:
