@@ -184,6 +184,13 @@ def test_vended_keys_that_name_the_client_count_and_public_buckets_need_none(cat
     assert options("s3", overriding(OWN_KEYS, {"s3.anonymous": "true"})).config["skip_signature"] is True
 
 
+def test_what_a_server_tells_of_region_and_addressing_counts_by_whichever_name() -> None:
+    own = {"s3.region": "own", "s3.force-virtual-addressing": "true", "s3.endpoint": "http://localhost:9"}
+    chosen = options("s3", overriding(own, {"client.region": "vended", "s3.path-style-access": "true"}))
+    assert (chosen.config["region"], chosen.arrow["force_virtual_addressing"]) == ("vended", False)
+    assert options("s3", overriding(own, {})).config["region"] == "own"
+
+
 def test_a_vended_token_of_google_has_its_own_end(catalog: VendingCatalog) -> None:
     own = {"gcs.oauth2.token": "own", "gcs.oauth2.token-expires-at": "1700000000000"}
     catalog.vend({"gcs.oauth2.token": "new"}, None)

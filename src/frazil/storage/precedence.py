@@ -22,6 +22,7 @@ _STORES = (  # secrets, the property by which there are none, and what tells unt
     (_KEYS, "s3.anonymous", "s3.session-token-expires-at-ms"),
     (("gcs.oauth2.token",), "gcs.no-auth", "gcs.oauth2.token-expires-at"),
 )
+_ALIKE = (("s3.region", "client.region"), ("s3.path-style-access", "s3.force-virtual-addressing"))
 
 
 def overriding(properties: Mapping[str, str], vended: Mapping[str, str]) -> dict[str, str]:
@@ -30,6 +31,8 @@ def overriding(properties: Mapping[str, str], vended: Mapping[str, str]) -> dict
     for secrets, anonymous, ends in _STORES:
         if _has_other(vended, own, secrets) or vended.get(anonymous, "").strip().lower() == "true":
             own = {key: value for key, value in own.items() if key not in (*secrets, anonymous, ends)}
+    replaced = {key for names in _ALIKE if vended.keys() & set(names) for key in names}
+    own = {key: value for key, value in own.items() if key not in replaced}
     for key, value in vended.items():
         if key.startswith((SAS, CONNECTION)) and own.get(key) != value:
             own = _without_account(own, key, value)

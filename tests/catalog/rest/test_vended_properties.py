@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from frazil.catalog.rest import RestCatalog
-from frazil.catalog.rest.vended import StorageCredential, holds_secrets, vended
+from frazil.catalog.rest.vended import StorageCredential, TableCredentials, holds_secrets, vended
+from frazil.errors import StorageError
 from frazil.storage import Credentials
 from frazil.storage.object_options import options
 from frazil.storage.precedence import overriding
 from frazil.storage.routing import RoutedStorage
-from frazil.storage.vended import merged
+from frazil.storage.vended import current, merged
 from tests.catalog.conftest import TABLE
 from tests.catalog.rest.conftest import Server, table_json
 
@@ -153,3 +154,28 @@ def test_a_table_of_a_catalog_with_secrets_of_its_own_uses_the_vended_ones_and_r
     hosts = {name: f"{name}.{HOST}" for name in names}
     used = {name: options("abfss", dict(merged(storage.properties, storage.vended)), host).config["sas_key"] for name, host in hosts.items()}
     assert used == {"mine": "mine2", "other": "other2", "archive": "override", "third": "own"}
+
+
+def test_a_signature_of_which_no_end_is_told_ends_when_it_says_itself() -> None:
+    location, key = f"abfss://box@mine.{HOST}/t", f"adls.sas-token.mine.{HOST}"
+    for text, ends in (("2100-01-01T00%3A00%3A00Z", 4102444800000), ("2100-01-01", 4102444800000), ("2100-01-01T01:00Z", 4102448400000)):
+        found = vended(location, {key: f"?sv=2024-01-01&se={text}&sig=x"}, [])
+        assert found == Credentials({key: f"?sv=2024-01-01&se={text}&sig=x"}, ends)
+    assert vended(location, {key: "se=2100-01-01&sig=x", f"adls.sas-token-expires-at-ms.mine.{HOST}": "7"}, []).expires_ms == 7
+    assert vended(location, {key: "se=soon&sig=x"}, []).expires_ms is None
+
+
+def asked_for_nothing(*_: Any) -> Credentials:
+    return Credentials({"s3.region": "x"}, None)
+
+
+def test_a_server_that_gives_no_new_credentials_is_asked_again_and_then_told() -> None:
+    def source(life_ms: int) -> TableCredentials:
+        first = Credentials({"s3.access-key-id": "a"}, int(time.time() * 1000) + life_ms)
+        return TableCredentials("c", (), TABLE, "s3://b/t", asked_for_nothing, first)
+
+    assert source(3_600_000)().properties == {"s3.access-key-id": "a"}
+    with pytest.raises(StorageError, match="for s3://b/t, and now gives none"):
+        source(1_000)()
+    with pytest.raises(StorageError, match="now gives none"):
+        current(source(1_000))

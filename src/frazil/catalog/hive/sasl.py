@@ -62,7 +62,7 @@ class Kerberos:
         try:
             import gssapi  # type: ignore[import-not-found, unused-ignore]
         except ImportError as error:
-            hint = 'pip install "frazil[hive-kerberos]", with the headers of the system\'s Kerberos (libkrb5-dev, krb5-devel) and a compiler.'
+            hint = 'pip install "frazil[hive-kerberos]", with the headers of the system\'s Kerberos (libkrb5-dev, krb5-devel).'
             raise NotInstalledError("Kerberos needs gssapi.", hint=hint) from error
         if realm:
             name = gssapi.Name(f"{service}/{host}@{realm}", gssapi.NameType.kerberos_principal)

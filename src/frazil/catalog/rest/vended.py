@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from urllib.parse import parse_qs
 
 import msgspec
 
 from frazil.catalog.base import Identifier
-from frazil.errors import Unsupported
+from frazil.errors import StorageError, Unsupported
 from frazil.storage import Credentials, is_inside
 from frazil.storage.object_options import check_property
 from frazil.storage.precedence import CONNECTION, SAS, SAS_ENDS, SECRETS, overriding, same_account
@@ -72,7 +74,19 @@ def _by_account(settings: Mapping[str, str], host: str) -> dict[str, str]:
         if stem and host and (not account or same_account(account, host)):
             account = host
         named[f"{stem}{account}" if stem and account else key] = settings[key]
+    for key in [key for key in named if key.startswith(SAS)]:
+        if (end := _end_of_signature(named[key])) is not None:
+            named.setdefault(SAS_ENDS + key.removeprefix(SAS), str(end))
     return named
+
+
+def _end_of_signature(sas: str) -> int | None:
+    """Read in a signature of Azure when it ends, in milliseconds since 1970; None where it does not tell."""
+    try:
+        end = datetime.fromisoformat(parse_qs(sas.removeprefix("?"))["se"][0])
+    except (KeyError, ValueError):
+        return None
+    return int(end.replace(tzinfo=end.tzinfo or UTC).timestamp() * 1000)
 
 
 def _of_other_accounts(host: str, credentials: Sequence[StorageCredential]) -> dict[str, str]:
@@ -140,4 +154,8 @@ class TableCredentials:
     def __call__(self) -> Credentials:
         if self.first is not None and (self.first.expires_ms is None or self.first.expires_ms - time.time() * 1000 > EARLY_MS):
             return self.first
-        return self.ask(self.catalog, self.properties, self.identifier, self.location, self.plan_id)
+        renewed = self.ask(self.catalog, self.properties, self.identifier, self.location, self.plan_id)
+        if not holds_secrets(renewed):  # those at hand would be used beyond their end, and never be renewed again
+            text = f"The catalog's server gave credentials for {self.location}, and now gives none."
+            raise StorageError(text, hint="Load the table again. Ask who runs the server for which prefixes it gives credentials.")
+        return renewed
