@@ -156,6 +156,17 @@ def test_both_libraries_ask_a_domain_without_the_accounts_name() -> None:
     assert all(parse_qs(urlsplit(path).query)["sig"] == ["SIGNED+secret="] for _, path, _ in store.asked)
 
 
+def test_a_clients_secret_is_used_though_the_environment_says_to_sign_nothing(environment: pytest.MonkeyPatch) -> None:
+    environment.setenv("AZURE_SKIP_SIGNATURE", "true")
+    secret = {"adls.tenant-id": "t", "adls.client-id": "c", "adls.client-secret": "s"}
+    with recorder() as store, recorder() as authority:
+        environment.setenv("AZURE_AUTHORITY_HOST", authority.endpoint)
+        storage = storage_for(LOCATION, {f"adls.connection-string.{HOST}": f"{store.endpoint}/archive"} | secret)
+        with pytest.raises(FrazilError, match="the store answered"):
+            storage.read(LOCATION)
+    assert ([path for _, path, _ in authority.asked], store.asked) == (["/t/oauth2/v2.0/token"], [])
+
+
 def test_a_key_is_refused_at_a_domain_where_pyarrow_would_sign_for_another_account() -> None:
     with pytest.raises(Unsupported, match="signs for another account") as told:
         options("abfss", {f"adls.connection-string.{DOMAIN}": KEY_OF_MAIN}, DOMAIN)

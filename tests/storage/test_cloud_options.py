@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from frazil.errors import InvalidInput, Unsupported
+from frazil.errors import FrazilError, InvalidInput, Unsupported
+from frazil.storage import storage_for
+from frazil.storage.object_clients import client
 from frazil.storage.object_options import options
+from tests.storage.recorder import recorder
 
 KEY = "AccountName=acc;AccountKey=c2VjcmV0"
 
@@ -41,3 +44,16 @@ def test_a_token_of_google_is_given_to_both_libraries_with_its_expiry() -> None:
     assert found.arrow["credential_token_expiration"].timestamp() == 1700000000
     with pytest.raises(InvalidInput, match="token-expires-at"):
         options("gs", {"gcs.oauth2.token": "t", "gcs.oauth2.token-expires-at": "soon"})
+
+
+def test_a_token_of_google_is_sent_though_the_environment_says_to_sign_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOOGLE_SKIP_SIGNATURE", "true")
+    client.cache_clear()
+    with recorder() as store:
+        for own, sent in (({"gcs.oauth2.token": "mine"}, "Bearer mine"), ({"gcs.no-auth": "true"}, None)):
+            storage = storage_for("gs://b/k", {"gcs.service.host": store.endpoint} | own)
+            for read in (storage.read, storage.open_input):
+                with pytest.raises(FrazilError, match="the store answered"):
+                    read("gs://b/k")
+            assert [headers.get("authorization") for _, _, headers in store.asked[-2:]] == [sent, sent]
+    client.cache_clear()

@@ -57,6 +57,8 @@ def client(
         against = {"aws_endpoint_url_s3": config["endpoint"]} if "endpoint" in config else {}
     elif scheme == "abfss":
         provider = _azure_provider(config)
+        if provider is not None or "client_secret" in config:
+            config |= {"skip_signature": False, "use_emulator": False}
         against = {"credential_type": "client_secret"} if "client_secret" in config else {}
     shared = {
         "client_options": chosen.client, "retry_config": None if most_retries is None else {"max_retries": most_retries},
@@ -104,7 +106,6 @@ def _azure_provider(config: dict[str, Any]) -> Callable[[], dict[str, Any]] | No
     for option, name in (("account_key", "access_key"), ("sas_key", "sas_token")):
         if option in config:
             credential = {name: config.pop(option), "expires_at": None}
-            config.update(skip_signature=False, use_emulator=False)
             return lambda: credential
     return None
 

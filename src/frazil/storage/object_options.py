@@ -151,7 +151,8 @@ def _gcs(properties: Mapping[str, str]) -> Options:
         raise InvalidInput("Catalog properties gcs.oauth2.token and gcs.no-auth contradict each other.")
     if host is not None and not re.match(r"https?://[^/\s]+", host):
         raise InvalidInput(f"Catalog property gcs.service.host must begin with http:// or https://, not {host!r}.")
-    config = _without_none(base_url=host.rstrip("/") if host else None, skip_signature=anonymous, bearer_token=token)
+    unsigned = anonymous if token is None else False  # GOOGLE_SKIP_SIGNATURE of the environment is for others than this token
+    config = _without_none(base_url=host.rstrip("/") if host else None, skip_signature=unsigned, bearer_token=token)
     client: dict[str, Any] = {"allow_http": True} if host and host.startswith("http://") else {}
     arrow = _without_none(
         anonymous=anonymous, access_token=token,

@@ -13,10 +13,8 @@ SAS, SAS_ENDS, CONNECTION = "adls.sas-token.", "adls.sas-token-expires-at-ms.", 
 
 _NAMES = frozenset({"adls.account-name", "adls.auth.shared-key.account.name"})
 _KEYS = tuple(f"{client}.{key}" for client in ("s3", "client") for key in ("access-key-id", "secret-access-key", "session-token"))
-_AZURE = (
-    "adls.sas-token", "adls.account-key", "adls.auth.shared-key.account.key", "adls.connection-string",
-    "adls.tenant-id", "adls.client-id", "adls.client-secret",
-)  # fmt: skip
+_AZURE = ("adls.sas-token", "adls.account-key", "adls.auth.shared-key.account.key", "adls.connection-string", "adls.client-secret")
+_CLIENT = ("adls.tenant-id", "adls.client-id")
 SECRETS = (*_KEYS, "gcs.oauth2.token", *_AZURE)
 _STORES = (  # secrets, the property by which there are none, and what tells until when they live
     (_KEYS, "s3.anonymous", "s3.session-token-expires-at-ms"),
@@ -59,7 +57,7 @@ def _without_own_account(properties: Mapping[str, str], vended: Mapping[str, str
     text = vended.get("adls.connection-string")
     names = [value for settings in (vended, properties) for key, value in settings.items() if key in _NAMES]
     account = next(iter(names), "") if text is None else account_in(text)
-    replaced = {*_AZURE, *(_NAMES if text is not None or _NAMES & vended.keys() else ())}
+    replaced = {*_AZURE, *_CLIENT, *(_NAMES if text is not None or _NAMES & vended.keys() else ())}
     return {k: v for k, v in properties.items() if k not in replaced and not _is_of(k, account)}
 
 
