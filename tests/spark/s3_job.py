@@ -1,5 +1,5 @@
 """A Spark application over tables in S3, for test_s3_scan.py: s3_job.py ENDPOINT BUCKET JARS [ADDRESS] prints what it found as JSON. ADDRESS: of
-a REST catalog that vends keys."""
+a REST catalog that vends keys, in the long form."""
 
 import contextlib
 import io
@@ -80,7 +80,7 @@ found["other keys"] = read(frazil.load_catalog(
     **{"s3.endpoint": endpoint, "s3.access-key-id": "another", "s3.secret-access-key": "testtest-" + "S3CRET"},
 ).load_table("db.t"))  # fmt: skip
 if jars != "none":
-    for name in s3_vending.VENDED:
+    for name in s3_vending.VENDED if addresses else ("vended_token", "vended_keys"):
         found[name] = read(vending.load_table(f"db.{name}"))
     t = vending.load_table("db.vended_keys")
     (lost,) = (path for path in t.inspect.files()["file_path"].to_pylist() if path.endswith(".parquet"))

@@ -37,8 +37,8 @@ def is_s3(location: str) -> bool:
 def s3_options(spark: Any, storage: Storage, location: str) -> dict[str, str] | None:
     """Return the options of Hadoop with which Spark's scan opens the files of a location's bucket; None if it cannot.
 
-    It cannot where hadoop-aws is not on the class path, where the session or an earlier scan reaches the bucket by other settings, and where
-    credentials expire.
+    It cannot where credentials expire, where hadoop-aws is not on the class path, and where the session or an earlier scan reaches the
+    bucket by other settings.
     """
     properties = lasting_properties(storage)
     if (jvm := jvm_of(spark)) is None or properties is None:
@@ -61,7 +61,8 @@ def s3_options(spark: Any, storage: Storage, location: str) -> dict[str, str] | 
         settings[f"fs.{scheme}.impl"] = S3A_FILE_SYSTEM
     before = _OPENED.setdefault((id(jvm), bucket), settings)
     if before != settings:
-        tell_once(f"Files at {bucket} are read by Arrow in Python tasks, since another catalog or table reached that bucket with other settings.")
+        who = "another catalog or table reached that bucket with other settings"
+        tell_once(f"Files at {bucket} are read by Arrow in Python tasks, since {who}.")
         return None
     return settings
 
