@@ -18,7 +18,8 @@ from frazil.storage.vended import EARLY_MS
 STORES = ("s3.", "gcs.", "adls.", "client.")
 _EXPIRY = ("s3.session-token-expires-at-ms", "adls.sas-token-expires-at-ms", "gcs.oauth2.token-expires-at")
 _OF_ACCOUNTS = ("adls.sas-token.", "adls.sas-token-expires-at-ms.")
-_SECRETS = ("s3.access-key-id", "s3.secret-access-key", "s3.session-token", "adls.sas-token", "gcs.oauth2.token")
+_TOKENS = ("s3.session-token", "adls.sas-token", "gcs.oauth2.token")
+_SECRETS = ("s3.access-key-id", "s3.secret-access-key", *_TOKENS)
 SIGNING = ("s3.remote-signing-enabled", "s3.signer.uri", "s3.signer.endpoint", "signer.uri", "signer.endpoint")
 Ask = Callable[[str, tuple[tuple[str, str], ...], Identifier, str, str | None], Credentials]
 
@@ -74,6 +75,12 @@ def is_known(key: str) -> bool:
 
 def holds_secrets(credentials: Credentials) -> bool:
     return any(key in credentials.properties for key in _SECRETS)
+
+
+def holds_token(properties: Mapping[str, str], own_properties: Mapping[str, str]) -> bool:
+    """Tell whether the server gave one of the tokens among a storage's properties. Unlike keys, tokens always end, also where the server
+    does not tell when."""
+    return any(properties.get(key) not in (None, own_properties.get(key)) for key in _TOKENS)
 
 
 @dataclass(frozen=True)
