@@ -104,16 +104,21 @@ def sink(place, batches):
         return len(table.history()), statistics.median(seconds), statistics.median(offsets)
 
     some = batches // 10
-    warm, _ = drain(target.write_stream(batches_of(some)), place, "sink-warm")
+    drain(target.write_stream(batches_of(some)), place, "sink-warm")
     planned(some, "warm")
     planning = [planned(some, "short")]
-    before = memory(place.spark)
-    seconds, _ = drain(target.write_stream(batches_of(batches)), place, "sink")
-    after = memory(place.spark)
+    sizes = []
+
+    def measure(batch, _):
+        """Measure at each tenth of the batches, not at the end, when the progress of a thousand batches is read here."""
+        if (batch + 1) % some == 0:
+            sizes.append(memory(place.spark))
+
+    seconds, _ = drain(target.write_stream(batches_of(batches), on_commit=measure), place, "sink")
     planning.append(planned(some, "long"))
     first, last = ends(seconds, len(seconds) // 10)
     told("sink: seconds of a batch", "flat", batches=len(seconds), first_tenth=first, last_tenth=last, ratio=last / first)
-    told("sink: driver's MB (Python, JVM's heap)", "flat", after_first=before, after_all=after, batches_of_first=len(warm))
+    told("sink: driver's MB (Python, JVM's heap) at each tenth of the batches", "flat", sizes=sizes)
     for history, batch, offset in planning:
         told("source: 10 files a batch", "independent of the history", snapshots=history, batch=batch, latest_offset=offset)
     frame = place.plain.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(source))

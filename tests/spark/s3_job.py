@@ -1,4 +1,5 @@
-"""A Spark application over tables in S3, for test_s3_scan.py: s3_job.py ENDPOINT BUCKET JARS prints what it found as JSON."""
+"""A Spark application over tables in S3, for test_s3_scan.py: s3_job.py ENDPOINT BUCKET JARS [ADDRESS] prints what it found as JSON. ADDRESS: of
+a REST catalog that vends keys, in the long form."""
 
 import contextlib
 import io
@@ -9,12 +10,13 @@ import sys
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import s3_vending
 
 import frazil
 from frazil.spark.host import jvm_hadoop
 from frazil.spark.host.jvm import class_is_loaded
 
-endpoint, bucket, jars = sys.argv[1:]
+endpoint, bucket, jars, *addresses = sys.argv[1:]
 warned: list[str] = []
 
 
@@ -24,6 +26,14 @@ class Kept(logging.Handler):
 
 
 logging.getLogger("frazil.spark").addHandler(Kept())
+if jars != "none":
+    # Before there is a session: no file system of Hadoop has opened the bucket by the keys that the table is written with.
+    writing = frazil.load_catalog(
+        "vended", type="sql", uri="sqlite:///vended.db", warehouse=f"s3://{bucket}-vended",
+        **{"s3.endpoint": endpoint, "s3.access-key-id": "writer", "s3.secret-access-key": "testtest-" + "S3CRET"},
+    )  # fmt: skip
+    writing.create_namespace("db")
+    vending = s3_vending.vending({"s3.endpoint": endpoint}, s3_vending.written(writing, "db.t"))
 SETTINGS = {"spark.driver.memory": "1g", "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.sql.shuffle.partitions": "2"}
 spark = frazil.spark_session(app_name="s3", master="local[2]", config={**SETTINGS, **({"spark.jars": jars} if jars != "none" else {})})
 spark.sparkContext.setLogLevel("ERROR")
@@ -44,7 +54,8 @@ def read(table: frazil.Table) -> dict[str, object]:
         frame.explain("extended")
     rows = sorted((r.id, r.kind) for r in frame.collect())
     text = plan.getvalue()
-    return {"rows": rows, "by_spark": "Scan parquet" in text and "Python" not in text and "ArrowEval" not in text, "secret": "S3CRET" in text}
+    by_spark = "Scan parquet" in text and "Python" not in text and "ArrowEval" not in text
+    return {"rows": rows, "by_spark": by_spark, "secret": "S3CRET" in f"{text} {table!r} {table._loaded!r} {table.io!r} {frame!r}"}
 
 
 hadoop_aws = (jvm_hadoop.S3A_FILE_SYSTEM, jvm_hadoop.S3A_ANONYMOUS, jvm_hadoop.S3A_KEYS, jvm_hadoop.S3A_SESSION_KEYS)
@@ -68,6 +79,20 @@ found["other keys"] = read(frazil.load_catalog(
     "one", type="sql", uri="sqlite:///one.db", warehouse=f"s3://{bucket}/one",
     **{"s3.endpoint": endpoint, "s3.access-key-id": "another", "s3.secret-access-key": "testtest-" + "S3CRET"},
 ).load_table("db.t"))  # fmt: skip
+if jars != "none":
+    for name in s3_vending.VENDED if addresses else ("vended_token", "vended_keys"):
+        found[name] = read(vending.load_table(f"db.{name}"))
+    t = vending.load_table("db.vended_keys")
+    (lost,) = (path for path in t.inspect.files()["file_path"].to_pylist() if path.endswith(".parquet"))
+    t.io.delete(lost)
+    try:
+        t.scan().to_spark(spark).collect()
+    except Exception as error:
+        found["lost"] = f"{error!r} {error}"
+for address in addresses:
+    served = frazil.load_catalog("served", type="rest", uri=address, **{"s3.endpoint": endpoint})
+    served.create_namespace(space := f"v{os.getpid()}")
+    found["served"] = read(s3_vending.written(served, f"{space}.t"))
 spark.sparkContext._jsc.hadoopConfiguration().set("fs.s3a.endpoint", "http://127.0.0.1:1")
 frazil.clear_caches()
 found["other endpoint"] = read(catalog_of("one").load_table("db.t"))

@@ -1,5 +1,9 @@
 """Settings of the session that Java's users make: they lie under the caller's options, and none is ignored."""
 
+import ast
+import importlib
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
@@ -139,3 +143,33 @@ def test_without_ansi_filters_and_changes_mean_what_spark_means(session, catalog
     plain = catalog.create_table("db.plain", "id bigint, s string")
     plain.append(pa.table({"id": [1, 2], "s": ["ABC", "5"]}))
     assert plain.scan("s = 'none' or id > 5").explain().report.skipped_data_files == 1  # comparisons mean the same everywhere
+
+
+def asked_with_default():
+    """(module, line, key, default) of each setting that the code asks a session for with a default."""
+    for path in sorted(Path(frazil.__file__).parent.rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and ast.unparse(n.func).endswith("conf.get") and len(n.args) == 2]
+        if not calls:
+            continue
+        name = ".".join(path.relative_to(Path(frazil.__file__).parents[1]).with_suffix("").parts)
+        module = importlib.import_module(name)
+        for call in calls:
+            try:
+                key, default = (eval(ast.unparse(a), vars(module)) for a in call.args)
+            except NameError:  # a variable of the function: the key is that of a loop, or of the caller
+                continue
+            yield name, call.lineno, key, default
+
+
+def test_a_session_that_sets_nothing_answers_each_setting_with_the_default_that_the_code_gives(plain_spark):
+    bare, asked = plain_spark.newSession(), list(asked_with_default())
+    for _, _, key, _ in asked:
+        if bare.conf.isModifiable(key):
+            bare.conf.unset(key)
+    for module, line, key, default in asked:
+        try:
+            bare.conf.get(key, default)
+        except Exception as e:
+            pytest.fail(f"{module}:{line} asks for {key} with a default that Spark refuses, {default!r}: {e}")
+    assert {"spark.wap.id", "spark.speculation", "spark.sql.autoBroadcastJoinThreshold"} <= {key for _, _, key, _ in asked}

@@ -37,6 +37,7 @@ _ENTRIES_AT_ONCE = 1 << 17  # a manifest has fewer, as a rule: its columns come 
 _SYNC = bytes(range(16))
 _MANY, _TRIED, _TRIED_RATIO, _FEW_BYTES = 32, 16, 20, 4096
 _USUAL_RATIO = 8
+_libdeflate = deflate.deflate_decompress
 _inflating = threading.Lock()  # each short call releases the interpreter lock; two threads that inflate would only wait for each other
 
 
@@ -193,23 +194,20 @@ def _small_blocks(container: Container) -> tuple[int, list[bytes]] | None:
 
 
 def _inflated(chunks: list[bytes], container: Container) -> bytes:
+    """Decompress blocks by libdeflate, a third faster than zlib for small blocks, or by zlib where the guess of a size is too small."""
     blocks: list[bytes | bytearray] = []
     left = max(FREE_BYTES, MAX_RATIO * len(container.data))
     for begin in range(0, len(chunks), _MANY):
-        inflated = [_inflate(chunk[3:]) for chunk in chunks[begin : begin + _MANY]]
+        some = chunks[begin : begin + _MANY]
+        try:
+            inflated = [_libdeflate(chunk[3:], _USUAL_RATIO * len(chunk)) for chunk in some]
+        except deflate.DeflateError:
+            inflated = [zlib.decompress(chunk[3:], -15) for chunk in some]
         blocks += inflated
         left -= sum(map(len, inflated))
         if left < 0:
             raise CorruptData("The Avro file decompresses to far more than its size allows.")
     return b"".join(blocks)
-
-
-def _inflate(block: bytes) -> bytes | bytearray:
-    """Decompress a block by libdeflate, a third faster than zlib for small blocks, or by zlib where the guess of its size is too small."""
-    try:
-        return deflate.deflate_decompress(block, _USUAL_RATIO * len(block))
-    except deflate.DeflateError:
-        return zlib.decompress(block, -15)
 
 
 def _swells(chunk: bytes) -> bool:

@@ -15,7 +15,7 @@ from frazil.storage.locations import (
     normalise,
     place_of,
 )
-from frazil.storage.routing import REMOTE_SCHEMES, catalog_properties, has_vended_credentials, hdfs_settings_of, storage_for
+from frazil.storage.routing import REMOTE_SCHEMES, asks_catalog, catalog_properties, hdfs_settings_of, lasting_properties, storage_for
 from frazil.storage.secrets import redact, redact_text
 from frazil.storage.vended import Credentials
 
@@ -30,16 +30,17 @@ __all__ = [
     "PublishUnclear",
     "Storage",
     "absolute",
+    "asks_catalog",
     "base",
     "catalog_properties",
     "check_location",
     "check_name",
     "file_io",
-    "has_vended_credentials",
     "hdfs_options",
     "hdfs_settings_of",
     "is_inside",
     "is_own_io",
+    "lasting_properties",
     "local",
     "locations",
     "memory",

@@ -32,11 +32,13 @@ class RoutedStorage:
     """Pass every call on to the store of the location's scheme. The properties hold secrets, so they are not shown.
 
     `vended`: the source of credentials that expire (see `vended`); they override the properties. `signer`: who signs requests to S3.
+    `ends`: whether the properties hold a token of the catalog's server, which ends though no time is told.
     """
 
     properties: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     vended: CredentialsSource | None = field(default=None, repr=False)
     signer: Signer | None = field(default=None, repr=False)
+    ends: bool = False
 
     def of(self, location: str) -> Storage:
         """Return the store of a location."""
@@ -124,22 +126,31 @@ def _store_for(
 
 
 def storage_for(
-    location: str, properties: Mapping[str, str] | None = None, vended: CredentialsSource | None = None, signer: Signer | None = None
-) -> Storage:
+    location: str, properties: Mapping[str, str] | None = None, vended: CredentialsSource | None = None, signer: Signer | None = None,
+    ends: bool = False,
+) -> Storage:  # fmt: skip
     """Return the storage of a location, with the catalog's properties (`s3.*`, `gcs.*`, `adls.*`, `hdfs.*`, `hadoop.*`), the credentials
-    that it vends, and what signs its requests to S3 in place of credentials.
+    that it vends, and what signs its requests to S3 in place of credentials. `ends`: whether a token among the properties ends at a time
+    that nobody told.
 
     Raises Unsupported for other schemes.
     """
     check_location(location)
-    storage = RoutedStorage(_storage_properties(properties or {}), vended, signer)
+    storage = RoutedStorage(_storage_properties(properties or {}), vended, signer, ends)
     storage.of(location)
     return storage
 
 
-def has_vended_credentials(storage: Storage) -> bool:
-    """Tell whether credentials of this storage expire, or its requests are signed for it: the JVM's file systems have none of that."""
+def asks_catalog(storage: Storage) -> bool:
+    """Tell whether a storage asks its catalog for new credentials before the old ones expire, or to sign its requests."""
     return isinstance(storage, RoutedStorage) and (storage.vended is not None or storage.signer is not None)
+
+
+def lasting_properties(storage: Storage) -> tuple[tuple[str, str], ...] | None:
+    """Return the properties by which a storage's files can be read at any time, be they the catalog's own or vended with the table, as
+    keys without a token are; None where credentials expire or requests are signed. They hold secrets."""
+    ends = isinstance(storage, RoutedStorage) and storage.ends
+    return None if ends or asks_catalog(storage) else catalog_properties(storage)
 
 
 def catalog_properties(storage: Storage) -> tuple[tuple[str, str], ...]:

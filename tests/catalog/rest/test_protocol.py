@@ -15,7 +15,7 @@ import frazil
 from frazil.catalog import Committed, Conflict, Unknown, load_backend
 from frazil.catalog.rest import RestCatalog
 from frazil.errors import CorruptData, FrazilError, InvalidInput, NamespaceNotEmptyError, NoSuchTableError, StorageError, Unsupported
-from frazil.storage import catalog_properties
+from frazil.storage import catalog_properties, lasting_properties
 from tests.catalog.conftest import TABLE, committed, set_to, swap
 from tests.catalog.rest.conftest import CONFIG, Asked, Server, error, table_json
 
@@ -345,7 +345,7 @@ def test_vended_credentials_reach_the_storage_and_are_renewed(server: Server) ->
 
 def test_credentials_without_an_end_are_sent_anew_with_each_load(server: Server) -> None:
     """A server that compares metadata alone would answer that a table is unchanged, though the keys are others."""
-    keys = [{"s3.access-key-id": f"key{n}", "s3.secret-access-key": SECRET} for n in range(3)]
+    keys = [{"s3.access-key-id": f"key{n}", "s3.secret-access-key": SECRET, **({"s3.session-token": SECRET} if n else {})} for n in range(3)]
 
     def answer(asked: Asked) -> Any:
         return (304, b"") if "If-None-Match" in asked.headers else (200, table_json(config=keys[loads.pop(0)]), {"ETag": '"same"'})
@@ -358,6 +358,29 @@ def test_credentials_without_an_end_are_sent_anew_with_each_load(server: Server)
     server.on(f"GET {TABLE_ROUTE}", lambda a: (304, b"") if "If-None-Match" in a.headers else (200, table_json(), {"ETag": '"same"'}))
     backend.load(TABLE)
     assert dict(catalog_properties(backend.load(TABLE).storage))["s3.access-key-id"] == "own" and server.asked[-1].headers["If-None-Match"]
+
+
+@pytest.mark.parametrize(
+    ("vended", "own", "lasts"),
+    [
+        ({"s3.access-key-id": "k", "s3.secret-access-key": SECRET}, {}, True),
+        ({"s3.access-key-id": "k", "s3.secret-access-key": SECRET, "s3.session-token": SECRET}, {}, False),
+        ({"s3.access-key-id": "k", "s3.secret-access-key": SECRET, "s3.session-token-expires-at-ms": "32503680000000"}, {}, False),
+        ({"adls.sas-token": SECRET}, {}, False),
+        ({"gcs.oauth2.token": SECRET}, {}, False),
+        ({}, {"s3__session_token": SECRET}, True),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("with_prefix", [True, False])
+def test_only_keys_without_an_end_and_a_token_of_the_server_are_lasting(
+    server: Server, vended: dict[str, str], own: dict[str, str], lasts: bool, with_prefix: bool
+) -> None:
+    given: dict[str, Any] = {"storage-credentials": [{"prefix": "memory://w", "config": vended}]} if with_prefix else {"config": vended}
+    server.on(f"GET {TABLE_ROUTE}", (200, table_json(**given)))
+    storage = pickle.loads(pickle.dumps(server.catalog(**own).load(TABLE).storage))
+    properties = lasting_properties(storage)
+    assert (properties is not None) is lasts and SECRET not in repr(storage)
+    assert not lasts or vended.items() <= dict(properties or ()).items()
 
 
 def test_a_catalog_travels_by_its_properties(server: Server) -> None:

@@ -18,7 +18,7 @@ import pytest
 import frazil
 from frazil.catalog.rest import signer as signing
 from frazil.errors import FileAlreadyExistsError, NoSuchFileError
-from frazil.storage import has_vended_credentials
+from frazil.storage import lasting_properties
 from frazil.storage.signed import SignedAccessError, SignedStorage
 from frazil.table.catalog import Catalog
 from tests.catalog.rest.conftest import Server, table_json
@@ -55,7 +55,7 @@ def test_a_table_is_written_changed_and_read_without_keys(catalog: Catalog) -> N
     assert sorted(found["id"].to_pylist()) == [0, 1, 2, *range(10, 50_000)]
     assert catalog.load_table(f"{space}.t").scan(row_filter="id = 77", selected_fields=("s",)).to_arrow()["s"].to_pylist() == ["value 77"]
     storage = pickle.loads(pickle.dumps(table._loaded.storage))
-    assert has_vended_credentials(storage), "the JVM's file systems cannot ask for signatures"
+    assert lasting_properties(storage) is None, "the JVM's file systems cannot ask for signatures"
     assert storage == table._loaded.storage and isinstance(storage.of(table.location()), SignedStorage)
 
 

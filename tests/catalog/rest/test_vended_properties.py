@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from frazil.catalog.rest import RestCatalog
-from frazil.catalog.rest.vended import StorageCredential, TableCredentials, holds_secrets, vended
+from frazil.catalog.rest.vended import StorageCredential, TableCredentials, holds_secrets, holds_token, vended
 from frazil.errors import StorageError
 from frazil.storage import Credentials
 from frazil.storage.object_options import options
@@ -163,6 +163,12 @@ def test_a_signature_of_which_no_end_is_told_ends_when_it_says_itself() -> None:
         assert found == Credentials({key: f"?sv=2024-01-01&se={text}&sig=x"}, ends)
     assert vended(location, {key: "se=2100-01-01&sig=x", f"adls.sas-token-expires-at-ms.mine.{HOST}": "7"}, []).expires_ms == 7
     assert vended(location, {key: "se=soon&sig=x"}, []).expires_ms is None
+
+
+def test_a_token_of_an_account_counts_as_one_that_ends_unless_it_is_the_catalogs_own() -> None:
+    found = vended(f"abfss://box@mine.{HOST}/t", {"adls.sas-token.mine": "vended"}, [])
+    assert found.expires_ms is None and holds_token(found.properties, {"adls.sas-token.archive": "own"})
+    assert not holds_token(overriding({"adls.sas-token.archive": "own"}, {}), {"adls.sas-token.archive": "own"})
 
 
 def asked_for_nothing(*_: Any) -> Credentials:

@@ -109,6 +109,16 @@ def test_an_upsert_moves_rows_between_partitions(spark, catalog, tmp_path):
     assert held(table) == sorted([*((n, "b", n + 100) for n in range(10)), *((n, "a", n) for n in range(10, 20))], key=repr)
 
 
+@pytest.mark.parametrize("strategy", ["lookup", "equality-deletes"])
+def test_a_session_that_sets_no_number_of_shuffle_partitions_upserts(strategy, spark, table, tmp_path):
+    session = frazil.install(spark.newSession())
+    session.conf.unset("spark.sql.shuffle.partitions")
+    where = folder(tmp_path, [(1, "a", 1), (2, "a", 1)], [(1, "a", 2)])
+    writer = table.write_stream(stream(session, where), **KEYS, upsert_strategy=strategy)
+    drained(writer.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True))
+    assert held(table) == [(1, "a", 2), (2, "a", 1)]
+
+
 def test_the_rows_of_a_batch_are_evaluated_once(spark, catalog, tmp_path):
     where, log = folder(tmp_path, [(n, "a", n) for n in range(8)]), tmp_path / "log"
 

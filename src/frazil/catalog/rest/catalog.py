@@ -38,7 +38,7 @@ from frazil.catalog.rest.planning import ServerPlanner
 from frazil.catalog.rest.routes import Routes, routes
 from frazil.catalog.rest.settings import SCAN_PLANNING, settings, told_settings
 from frazil.catalog.rest.signer import TableSigner, signing_endpoint
-from frazil.catalog.rest.vended import SIGNING, StorageCredential, TableCredentials, holds_secrets, vended
+from frazil.catalog.rest.vended import SIGNING, StorageCredential, TableCredentials, holds_secrets, holds_token, vended
 from frazil.catalog.rest.views import RestViews
 from frazil.codec import json_nouns
 from frazil.codec.json_updates import requirement_to_json, update_to_json
@@ -55,7 +55,7 @@ from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import METADATA_PREVIOUS_VERSIONS, STORED_IN_NEW_TABLES
 from frazil.spec.snapshot import Snapshots, SnapshotsLater
 from frazil.spec.updates import Requirement, SetLocation, Update
-from frazil.storage import Credentials, Storage, absolute, catalog_properties, has_vended_credentials, storage_for
+from frazil.storage import Credentials, Storage, absolute, asks_catalog, catalog_properties, storage_for
 from frazil.storage.precedence import overriding
 
 _KEPT = 32
@@ -158,7 +158,7 @@ class RestCatalog(RestViews):
     def _holds_lasting_secrets(self, storage: Storage) -> bool:
         """Tell whether a table came with credentials of which no end is told."""
         storage_properties = {k: v for k, v in catalog_properties(storage) if v != self.routes.properties.get(k)}
-        return not has_vended_credentials(storage) and holds_secrets(Credentials(storage_properties))
+        return not asks_catalog(storage) and holds_secrets(Credentials(storage_properties))
 
     def _with_others_later(self, table: LoadedTable) -> LoadedTable:
         """Let a table that was loaded with the snapshots of its refs load the others when they are needed."""
@@ -233,7 +233,7 @@ class RestCatalog(RestViews):
             signer = TableSigner(self.name, own_properties, identifier, client_of, newest_signing_endpoint, endpoint, self.token_of(config))
             return storage_for(location, properties, signer=signer)
         if credentials.expires_ms is None or not holds_secrets(credentials):
-            return storage_for(location, properties)
+            return storage_for(location, properties, ends=holds_token(properties, self.properties))
         renewing = TableCredentials(self.name, own_properties, identifier, location, ask_credentials, credentials, plan_id)
         return storage_for(location, properties, renewing)
 

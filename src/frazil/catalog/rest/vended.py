@@ -21,6 +21,7 @@ STORES = ("s3.", "gcs.", "adls.", "client.")
 _EXPIRY = ("s3.session-token-expires-at-ms", "adls.sas-token-expires-at-ms", "gcs.oauth2.token-expires-at")
 _OF_ACCOUNTS = (SAS, SAS_ENDS)
 _ACCOUNT_KEYS = ("adls.account-key", "adls.auth.shared-key.account.key")
+_TOKENS = ("s3.session-token", "client.session-token", "adls.sas-token", "gcs.oauth2.token")
 SIGNING = ("s3.remote-signing-enabled", "s3.signer.uri", "s3.signer.endpoint", "signer.uri", "signer.endpoint")
 Ask = Callable[[str, tuple[tuple[str, str], ...], Identifier, str, str | None], Credentials]
 
@@ -133,6 +134,13 @@ def is_known(key: str) -> bool:
 
 def holds_secrets(credentials: Credentials) -> bool:
     return any(key in SECRETS or key.startswith((SAS, CONNECTION)) for key in credentials.properties)
+
+
+def holds_token(properties: Mapping[str, str], own_properties: Mapping[str, str]) -> bool:
+    """Tell whether the server gave one of the tokens among a storage's properties. Unlike keys, tokens always end, also where the server
+    does not tell when."""
+    tokens = {key: value for key, value in properties.items() if key in _TOKENS or key.startswith(SAS)}
+    return any(own_properties.get(key) != value for key, value in tokens.items())
 
 
 @dataclass(frozen=True)

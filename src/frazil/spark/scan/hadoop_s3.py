@@ -1,8 +1,9 @@
-"""Tell Hadoop's S3 file system (hadoop-aws) how a catalog's properties reach its buckets, so that Spark's own scan opens `s3://` files.
+"""Tell Hadoop's S3 file system (hadoop-aws) how a catalog's properties, or the keys that it vends with a table, reach buckets, so that
+Spark's own scan opens `s3://` files.
 
 Iceberg tables name their files `s3://…`, and catalogs hold the endpoint and the keys; Hadoop knows only `s3a://…` and settings of its own.
 The settings travel as options of one scan. Hadoop keeps one file system per bucket and process, with the settings that opened it first,
-so a bucket which the session, or another catalog, reaches in another way is left to Arrow.
+so a bucket which the session, another catalog, or another table reaches in another way is left to Arrow.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from frazil.spark.host.jvm_hadoop import (
     hadoop_version,
     has_file_system,
 )
-from frazil.storage import Storage, catalog_properties
+from frazil.storage import Storage, lasting_properties
 from frazil.storage.locations import scheme_of
 
 _LOG = logging.getLogger("frazil.spark")
@@ -36,9 +37,11 @@ def is_s3(location: str) -> bool:
 def s3_options(spark: Any, storage: Storage, location: str) -> dict[str, str] | None:
     """Return the options of Hadoop with which Spark's scan opens the files of a location's bucket; None if it cannot.
 
-    It cannot where hadoop-aws is not on the class path, and where the session or an earlier scan reaches the bucket by other settings.
+    It cannot where credentials expire, where hadoop-aws is not on the class path, and where the session or an earlier scan reaches the
+    bucket by other settings.
     """
-    if (jvm := jvm_of(spark)) is None:
+    properties = lasting_properties(storage)
+    if (jvm := jvm_of(spark)) is None or properties is None:
         return None
     scheme, _, after_scheme = location.partition("://")
     bucket = f"{scheme}://{after_scheme.partition('/')[0]}"
@@ -49,7 +52,7 @@ def s3_options(spark: Any, storage: Storage, location: str) -> dict[str, str] | 
             f"start the session with spark.jars.packages=org.apache.hadoop:hadoop-aws:{hadoop_version(spark)}."
         )
         return None
-    settings = _settings(dict(catalog_properties(storage)))
+    settings = _settings(dict(properties))
     for key, value in hadoop_settings(spark, _CHOSEN & settings.keys()).items():
         if value != settings[key]:
             tell_once(f"Files at {bucket} are read by Arrow in Python tasks, since spark.hadoop.{key} is not what the catalog says.")
@@ -58,7 +61,8 @@ def s3_options(spark: Any, storage: Storage, location: str) -> dict[str, str] | 
         settings[f"fs.{scheme}.impl"] = S3A_FILE_SYSTEM
     before = _OPENED.setdefault((id(jvm), bucket), settings)
     if before != settings:
-        tell_once(f"Files at {bucket} are read by Arrow in Python tasks, since another catalog reached that bucket with other settings.")
+        who = "another catalog or table reached that bucket with other settings"
+        tell_once(f"Files at {bucket} are read by Arrow in Python tasks, since {who}.")
         return None
     return settings
 

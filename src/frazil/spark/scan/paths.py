@@ -11,7 +11,7 @@ from typing import Any
 from frazil.spark.host.jvm import jvm_of
 from frazil.spark.host.jvm_hadoop import hadoop_settings, has_file_system
 from frazil.spark.scan.hadoop_s3 import is_s3, s3_options, tell_once
-from frazil.storage import Storage, has_vended_credentials, hdfs_settings_of
+from frazil.storage import Storage, hdfs_settings_of, lasting_properties
 from frazil.storage.locations import collapsed, local_path_of, normalise, scheme_of
 
 _GLOB = re.compile(r"([*?\[\]{}\\])")
@@ -65,8 +65,8 @@ def _percent_encoded(path: str) -> str:
 def jvm_can_open(spark: Any, location: str, known: dict[str, bool], storage: Storage) -> bool:
     """Tell whether the JVM can open a location, that is, has a Hadoop file system for its scheme. `known` keeps the answers per store.
 
-    False where the catalog vends credentials, which is logged once per store: a Hadoop file system keeps those it was opened with, and they
-    may expire during a scan.
+    False where the catalog signs requests or vends credentials that expire, which is logged once per store: a Hadoop file system keeps
+    those it was opened with, and a DataFrame its options, so that a scan may outlive them. Keys without an end are handed on.
     """
     if scheme_of(location) == "file":
         return True
@@ -74,7 +74,7 @@ def jvm_can_open(spark: Any, location: str, known: dict[str, bool], storage: Sto
     if scheme == "memory":
         return False
     store = f"{scheme}://{rest[2:].partition('/')[0] if rest.startswith('//') else ''}"
-    if has_vended_credentials(storage):
+    if lasting_properties(storage) is None:
         if jvm_of(spark) is not None:
             why = "the catalog vends credentials that expire, or signs each request, and Spark's own scan can renew neither"
             tell_once(f"Files at {store} are read by Arrow in Python tasks, since {why}.")

@@ -143,7 +143,7 @@ def _coalesced_from_many(spark: Any) -> Iterator[None]:
     if spark.conf.get(_INITIAL, None) is not None:
         yield
         return
-    spark.conf.set(_INITIAL, str(max(_MANY, int(spark.conf.get(_SHUFFLE, "0")))))
+    spark.conf.set(_INITIAL, str(max(_MANY, int(spark.conf.get(_SHUFFLE)))))
     try:
         yield
     finally:
