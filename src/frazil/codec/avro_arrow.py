@@ -200,7 +200,7 @@ def _inflated(chunks: list[bytes], container: Container) -> bytes:
     for begin in range(0, len(chunks), _MANY):
         some = chunks[begin : begin + _MANY]
         try:
-            inflated = [_libdeflate(chunk[3:], _USUAL_RATIO * len(chunk)) for chunk in some]
+            inflated: list[bytes | bytearray] = [_libdeflate(chunk[3:], _USUAL_RATIO * len(chunk)) for chunk in some]
         except deflate.DeflateError:
             inflated = [zlib.decompress(chunk[3:], -15) for chunk in some]
         blocks += inflated
