@@ -83,7 +83,11 @@ def test_a_login_that_fails_is_told_without_the_password(fault: str, monkeypatch
 
     monkeypatch.setattr("frazil.catalog.hive.client._PAUSE", 0)
     with scripted_metastore(guard) as server:
-        reasons = {"password": "Error validating the login", "a huge challenge": "announces 1073741824 bytes", "no SASL": "No Hive Metastore answers"}
+        reasons = {
+            "password": "Error validating the login",
+            "a huge challenge": "announces 1073741824 bytes",
+            "no SASL": "No Hive Metastore answers",
+        }
         reason = reasons.get(fault, "did not answer get_all_databases|No Hive Metastore answers")
         with pytest.raises(FrazilError, match=reason) as refused:
             namespaces(server.uri, **{**PLAIN, **({"hive.metastore.client.plain.password": "hunter2x"} if fault == "password" else {})})
@@ -94,7 +98,19 @@ def test_a_login_that_fails_is_told_without_the_password(fault: str, monkeypatch
 def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("keys")
     for name in ("server", "other"):
-        words = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", f"{name}.key", "-out", f"{name}.pem"]
+        words = [
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-keyout",
+            f"{name}.key",
+            "-out",
+            f"{name}.pem",
+        ]
         more = ["-subj", "/CN=localhost", "-days", "2", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
         subprocess.run(["openssl", *words, *more], cwd=folder, check=True, capture_output=True)
     return folder
@@ -115,7 +131,9 @@ def test_metastores_over_tls_are_called_and_their_certificates_checked(keys: Pat
     given = {"hive.metastore.use.SSL": "true", **own, **(PLAIN if login else {})}
     with scripted_metastore(guard) as server:
         server.answers["get_all_databases"] = DATABASES
-        catalog: Any = frazil.load_catalog("h", type="hive", uri=server.uri, warehouse="/w", **given, **{"ssl.cabundle": f"{keys}/server.pem"})
+        catalog: Any = frazil.load_catalog(
+            "h", type="hive", uri=server.uri, warehouse="/w", **given, **{"ssl.cabundle": f"{keys}/server.pem"}
+        )
         for _ in range(3):
             assert len(catalog.list_namespaces()) == 2
         assert server.asked.count("set_ugi") == (0 if login else 1), "one connection is kept"
@@ -179,6 +197,7 @@ def test_kerberos_speaks_rfc_4752_with_a_metastore(layers: int, chosen: int, mar
     """By a scripted server, and a scripted library in place of tickets."""
     library: Any = ModuleType("gssapi")
     library.Name, library.SecurityContext = lambda *words: words, Ticket
+    library.exceptions = SimpleNamespace(GSSError=OSError)
     library.NameType = SimpleNamespace(hostbased_service="host", kerberos_principal="principal")
     library.RequirementFlag = SimpleNamespace(mutual_authentication=1, integrity=2, confidentiality=3, out_of_sequence_detection=4)
     monkeypatch.setitem(sys.modules, "gssapi", library)
@@ -218,7 +237,11 @@ def test_settings_that_do_not_fit_are_refused_by_name() -> None:
         ({MODE: "PLAIN"}, InvalidInput, "plain.username and"),
         ({**PLAIN, "hive.kerberos-authentication": "true"}, InvalidInput, "auth.mode is PLAIN, but"),
         ({MODE: "KERBEROS", "hive.metastore.kerberos.principal": "a b"}, InvalidInput, "hive/_HOST@REALM"),
-        ({MODE: "KERBEROS", "hive.metastore.kerberos.principal": "x/_HOST", "hive.kerberos-service-name": "y"}, InvalidInput, "service-name"),
+        (
+            {MODE: "KERBEROS", "hive.metastore.kerberos.principal": "x/_HOST", "hive.kerberos-service-name": "y"},
+            InvalidInput,
+            "service-name",
+        ),
         ({"ssl.cabundle": "/x"}, InvalidInput, "use.SSL is not true"),
     ):
         with pytest.raises(kind, match=text):
