@@ -79,11 +79,7 @@ class MetastoreInMemory:
                 return self.locks.pop(values[0].lockid)
             case calls.SHOW_LOCKS:
                 named = (values[0].dbname, values[0].tablename)
-                found = [
-                    replace(lock, state=self._state(lock.lockid or 0))
-                    for lock in self.locks.values()
-                    if (lock.dbname, lock.tablename) == named
-                ]
+                found = [replace(lock, state=self._state(lock.lockid or 0)) for lock in self.locks.values() if (lock.dbname, lock.tablename) == named]
                 return ShowLocksResponse(found)
         raise AssertionError(call.name)
 
@@ -105,12 +101,7 @@ class MetastoreInMemory:
     def _lock(self, request: Any) -> LockResponse:
         number, (component,) = max(self.locks, default=0) + 1, request.component
         self.locks[number] = HeldLock(
-            number,
-            component.dbname.lower(),
-            component.tablename.lower(),
-            user=request.user,
-            hostname=request.hostname,
-            agentInfo=request.agentInfo,
+            number, component.dbname.lower(), component.tablename.lower(), user=request.user, hostname=request.hostname, agentInfo=request.agentInfo
         )
         return LockResponse(number, self._state(number))
 

@@ -43,9 +43,7 @@ def found(env: Mapping[str, str], spark_conf: Mapping[str, str] | None = None, *
 
 def test_the_file_tells_what_the_catalog_does_not(tmp_path: Path) -> None:
     env = site(tmp_path, SITE)
-    backend = load_backend(
-        "h", type="hive", environ=env, **{"s3.access-key-id": "k", "s3.secret-access-key": "s", "s3.region": "us-east-1"}
-    )
+    backend = load_backend("h", type="hive", environ=env, **{"s3.access-key-id": "k", "s3.secret-access-key": "s", "s3.region": "us-east-1"})
     assert isinstance(backend, HiveCatalog)
     settings = backend.settings
     assert settings.addresses == (("a", 9083), ("b", 9084)) and backend.warehouse == "s3a://bucket/hive"
@@ -65,11 +63,7 @@ def test_the_session_comes_first_and_the_catalogs_own_properties_before_both(tmp
         "spark.hadoop.hive.metastore.client.socket.timeout": "5", "spark.hadoop.other": "x",
     }  # fmt: skip
     told = found(env, session)
-    assert (told["uri"], told["iceberg.hive.lock-timeout-ms"], told["iceberg.hive.client.socket-timeout-ms"]) == (
-        "thrift://s:1",
-        "9",
-        "5000",
-    )
+    assert (told["uri"], told["iceberg.hive.lock-timeout-ms"], told["iceberg.hive.client.socket-timeout-ms"]) == ("thrift://s:1", "9", "5000")
     assert told["warehouse"] == "s3a://bucket/hive" and "other" not in told
     given = {"uri": "thrift://g:1", "warehouse": "/w", "hive.lock-timeout-ms": "1", "hive.client.socket-timeout-ms": "2"}
     backend: Any = load_backend("h", spark_conf=session, environ=env, **given)
@@ -91,23 +85,27 @@ def test_folders_are_looked_through_in_order_and_a_changed_file_is_read_again(tm
 
 
 def test_who_asks_and_whether_by_tls_is_told_by_the_file_but_no_password(tmp_path: Path) -> None:
-    secure = {
-        "hive.metastore.use.SSL": "true",
-        "hive.metastore.sasl.enabled": "true",
-        "hive.metastore.kerberos.principal": "hms/_HOST@EXAMPLE.COM",
-    }
+    secure = {"hive.metastore.use.SSL": "true", "hive.metastore.sasl.enabled": "true", "hive.metastore.kerberos.principal": "hms/_HOST@EXAMPLE.COM"}
     backend = load_backend("h", type="hive", environ=site(tmp_path, {**SITE, **secure}), warehouse="/w")
     assert isinstance(backend, HiveCatalog)
     assert backend.settings.identity == KerberosIdentity("hms", None, "EXAMPLE.COM") and backend.settings.tls == Tls(None, None, None)
-    plain = {
-        "hive.metastore.client.auth.mode": "PLAIN",
-        "hive.metastore.client.plain.username": "me",
-        "hive.metastore.client.plain.password": "no",
-    }
+    plain = {"hive.metastore.client.auth.mode": "PLAIN", "hive.metastore.client.plain.username": "me", "hive.metastore.client.plain.password": "no"}
     password = {"hive.metastore.client.plain.password": "s3cr3t"}
     backend = load_backend("h", type="hive", environ=site(tmp_path, {**SITE, **plain}), warehouse="/w", **password)
     assert isinstance(backend, HiveCatalog) and backend.settings.identity == PlainIdentity("me", "s3cr3t")
     assert "s3cr3t" not in repr(backend) + repr(backend.settings)
+
+
+def test_what_hadoop_says_of_the_protection_of_calls_counts_where_kerberos_does(tmp_path: Path) -> None:
+    env = {**site(tmp_path, SITE), "HADOOP_CONF_DIR": str(tmp_path)}
+    site(tmp_path, {"hadoop.rpc.protection": "privacy"}, "core-site.xml")
+    session = {"spark.hadoop.hadoop.rpc.protection": "integrity"}
+    assert "hadoop.rpc.protection" not in found(env, session)
+    asked = {"hive.kerberos-authentication": "true"}
+    assert found(env, **asked)["hadoop.rpc.protection"] == "privacy"
+    assert found(env, session, **asked)["hadoop.rpc.protection"] == "integrity"
+    site(tmp_path, {**SITE, "hive.metastore.sasl.enabled": "true", "hadoop.rpc.protection": "authentication"})
+    assert found(env)["hadoop.rpc.protection"] == "authentication"
 
 
 def test_a_warehouse_without_a_scheme_lies_in_the_default_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,11 +158,7 @@ def test_numbers_are_digits(text: str) -> None:
 
 @pytest.mark.parametrize("uri", SERVERS)
 def test_a_catalog_is_opened_by_its_type_alone(uri: str, db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    values = {
-        "hive.metastore.uris": uri,
-        "hive.metastore.warehouse.dir": f"{tmp_path}/warehouse",
-        "iceberg.engine.hive.lock-enabled": "false",
-    }
+    values = {"hive.metastore.uris": uri, "hive.metastore.warehouse.dir": f"{tmp_path}/warehouse", "iceberg.engine.hive.lock-enabled": "false"}
     monkeypatch.setenv("HIVE_CONF_DIR", site(tmp_path, values)["HIVE_CONF_DIR"])
     with frazil.load_catalog("of_site", type="hive") as catalog:
         catalog.create_namespace(db)

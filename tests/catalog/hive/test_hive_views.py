@@ -37,26 +37,14 @@ def view_of_hive(catalog: Any, db: str, name: str) -> None:
 def test_the_metastore_shows_what_hive_and_java_need_of_a_view(opened: Opened, db: str) -> None:
     catalog: Any = opened()
     sql = {"spark": "SELECT 1 AS id", "hive": "SELECT 2 AS id"}
-    made = catalog.create_view(
-        f"{db}.v", "id bigint, at timestamptz", sql=sql, properties={"comment": "mine", "hive.metastore.table.owner": "them"}
-    )
+    made = catalog.create_view(f"{db}.v", "id bigint, at timestamptz", sql=sql, properties={"comment": "mine", "hive.metastore.table.owner": "them"})
     found = stored(catalog, db)
     parameters = found.parameters or {}
-    assert (found.tableType, found.owner, found.viewOriginalText) == (
-        "VIRTUAL_VIEW",
-        "them",
-        "SELECT 2 AS id",
-    ) and found.partitionKeys == []
-    assert (parameters["table_type"], parameters["metadata_location"], parameters["uuid"]) == (
-        "ICEBERG-VIEW",
-        made.metadata_location,
-        str(made.uuid()),
-    )
+    assert (found.tableType, found.owner, found.viewOriginalText) == ("VIRTUAL_VIEW", "them", "SELECT 2 AS id") and found.partitionKeys == []
+    assert (parameters["table_type"], parameters["metadata_location"], parameters["uuid"]) == ("ICEBERG-VIEW", made.metadata_location, str(made.uuid()))
     assert parameters["comment"] == "mine" and [f["name"] for f in json.loads(parameters["current-schema"])["fields"]] == ["id", "at"]
     assert not {"EXTERNAL", "previous_metadata_location", "storage_handler", "hive.metastore.table.owner"} & parameters.keys()
-    assert (
-        found.sd is not None and found.sd.location == made.location() and found.sd.inputFormat == "org.apache.hadoop.mapred.FileInputFormat"
-    )
+    assert found.sd is not None and found.sd.location == made.location() and found.sd.inputFormat == "org.apache.hadoop.mapred.FileInputFormat"
     assert [(c.name, c.type) for c in found.sd.cols or ()] == [("id", "bigint"), ("at", "timestamp")]
     found.parameters = {**parameters, "tool.of.others": "kept"}
     catalog._backend.client.ask(calls.ALTER_TABLE, db, "v", found, EnvironmentContext({}))
@@ -64,14 +52,8 @@ def test_the_metastore_shows_what_hive_and_java_need_of_a_view(opened: Opened, d
     catalog.replace_view(f"{db}.v", "id string", sql=text)
     catalog.rename_view(f"{db}.v", f"{db}.w")
     again = stored(catalog, db, "w")
-    assert (
-        again.sd is not None
-        and [(c.name, c.type) for c in again.sd.cols or ()] == [("id", "string")]
-        and again.viewExpandedText == text["hive"]
-    )
-    assert (again.parameters or {})["previous_metadata_location"] == made.metadata_location and (again.parameters or {})[
-        "tool.of.others"
-    ] == "kept"
+    assert again.sd is not None and [(c.name, c.type) for c in again.sd.cols or ()] == [("id", "string")] and again.viewExpandedText == text["hive"]
+    assert (again.parameters or {})["previous_metadata_location"] == made.metadata_location and (again.parameters or {})["tool.of.others"] == "kept"
     assert catalog.list_views(db) == [(db, "w")] and catalog.list_tables(db) == []
     catalog.drop_view(f"{db}.w")
     assert stored(catalog, db, "w") is None and storage_for(made.location()).read(made.metadata_location)
@@ -84,12 +66,7 @@ def test_views_that_are_not_icebergs_are_left_alone_and_named(opened: Opened, db
     catalog.create_table(f"{db}.t", "id bigint")
     assert catalog.list_views(db) == [(db, "ours")] and catalog.list_tables(db) == [(db, "t")]
     assert not catalog.view_exists(f"{db}.theirs") and not catalog.table_exists(f"{db}.theirs")
-    for ask in (
-        catalog.load_view,
-        catalog.drop_view,
-        lambda n: catalog.rename_view(n, f"{db}.new"),
-        lambda n: catalog.replace_view(n, sql="SELECT 2"),
-    ):
+    for ask in (catalog.load_view, catalog.drop_view, lambda n: catalog.rename_view(n, f"{db}.new"), lambda n: catalog.replace_view(n, sql="SELECT 2")):
         with pytest.raises(NoSuchViewError, match="theirs is no Iceberg view, but a view of Hive"):
             ask(f"{db}.theirs")
     with pytest.raises(NoSuchTableError, match="no Iceberg table, but a view of Hive"):
@@ -150,9 +127,7 @@ def test_a_server_that_compares_nothing_is_found_out_without_changing_the_view(o
     before, client = stored(catalog, db), catalog._backend.client
     pointers = Pointers(OldServer(client), catalog._backend.settings)  # type: ignore[arg-type]
     base = catalog._backend.load_view((db, "v"))
-    change = view_change(
-        base, replace(base, metadata_location=f"{base.metadata_location}-next"), catalog._backend._storage, catalog._backend.settings
-    )
+    change = view_change(base, replace(base, metadata_location=f"{base.metadata_location}-next"), catalog._backend._storage, catalog._backend.settings)
     for _ in range(2):
         with pytest.raises(Unsupported, match="does not compare expected_parameter_value"):
             pointers.move((db, "v"), change)

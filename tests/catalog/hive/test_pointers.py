@@ -64,9 +64,7 @@ def test_a_rename_whose_call_may_still_come_keeps_the_lock_where_it_would_undo_o
 
 
 def test_a_rename_that_was_refused_is_told_as_what_it_is() -> None:
-    metastore = MetastoreInMemory(
-        faults={ALTER: [failing("new table db.u already exists", applied=False), failing("disk full", applied=False)]}
-    )
+    metastore = MetastoreInMemory(faults={ALTER: [failing("new table db.u already exists", applied=False), failing("disk full", applied=False)]})
     holding(metastore, "one")
     with pytest.raises(TableAlreadyExistsError):
         pointers(metastore).rename(SOURCE, TARGET, change("one", "one"))
@@ -106,11 +104,7 @@ class Release:
 
     def __init__(self, server: ScriptedMetastore, *, new: bool):
         self.server, self.stored = server, new_table(at("one"), *SOURCE, settings({"uri": "thrift://m"}))
-        refusal = (
-            {"MetaException": "The table has been modified."}
-            if new
-            else {"InvalidOperationException": "partition keys can not be changed."}
-        )
+        refusal = {"MetaException": "The table has been modified."} if new else {"InvalidOperationException": "partition keys can not be changed."}
         ((kind, text),) = refusal.items()
         self.refused = answer(ALTER, **{kind: ServerException(text)})
         server.answers |= {"get_table_req": answer("get_table_req", success=GetTableResult(self.stored)), ALTER: self.refused}
@@ -171,7 +165,6 @@ def test_a_lock_that_was_asked_for_twice_does_not_wait_behind_itself() -> None:
     """The first request is carried out late: after it was looked for, and before the second."""
     metastore = MetastoreInMemory()
     late: list[Any] = []
-
     def after_the_first(carry_out: Any) -> Any:
         late.pop()()
         return carry_out()

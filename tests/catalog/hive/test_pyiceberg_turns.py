@@ -25,9 +25,7 @@ c = load_catalog("h", type="hive", uri=uri, warehouse=warehouse)
 def rows(t):
     return sorted([r["id"], r["s"]] for r in t.scan().to_arrow().to_pylist())
 """
-FIRST = (
-    BEGINNING
-    + """
+FIRST = BEGINNING + """
 t = c.load_table(f"{db}.t")
 seen, properties = rows(t), dict(t.properties)
 t.append(pa.table({"id": pa.array([2], pa.int64()), "s": ["pyiceberg"]}))
@@ -40,10 +38,7 @@ made = c.create_table(f"{db}.made_by_pyiceberg", pa.schema([("id", pa.int64()), 
 made.append(pa.table({"id": pa.array([7], pa.int64()), "s": ["pyiceberg"]}))
 print("ANSWER" + json.dumps({"rows": seen, "properties": properties, "tables": sorted(n for _, n in c.list_tables(db))}))
 """
-)
-SECOND = (
-    BEGINNING
-    + """
+SECOND = BEGINNING + """
 t = c.load_table(f"{db}.t")
 seen = rows(t)
 t.append(pa.table({"id": pa.array([5], pa.int64()), "s": ["again"], "more": pa.array([5], pa.int32())}))
@@ -53,7 +48,6 @@ c.rename_table(f"{db}.renamed", f"{db}.back")
 print("ANSWER" + json.dumps({"rows": seen, "after": rows(c.load_table(f"{db}.t")), "other": rows(other),
     "snapshots": len(t.metadata.snapshots), "columns": t.schema().column_names, "view": c.table_exists(f"{db}.v")}))
 """
-)
 
 
 def answer(stdout: str) -> Any:

@@ -23,6 +23,7 @@ from frazil.catalog.hive.transport import AnswerLimits, _limited_socket
 from frazil.errors import FrazilError, InvalidInput, NotInstalledError, StorageError, Unsupported
 from tests.catalog.hive.scripted_metastore import answer, scripted_metastore
 
+PROTECTION = "hadoop.rpc.protection"
 MODE = "hive.metastore.client.auth.mode"
 PLAIN = {MODE: "PLAIN", "hive.metastore.client.plain.username": "me", "hive.metastore.client.plain.password": "hunter2"}
 DATABASES = answer("get_all_databases", success=["default", "db"])
@@ -83,11 +84,7 @@ def test_a_login_that_fails_is_told_without_the_password(fault: str, monkeypatch
 
     monkeypatch.setattr("frazil.catalog.hive.client._PAUSE", 0)
     with scripted_metastore(guard) as server:
-        reasons = {
-            "password": "Error validating the login",
-            "a huge challenge": "announces 1073741824 bytes",
-            "no SASL": "No Hive Metastore answers",
-        }
+        reasons = {"password": "Error validating the login", "a huge challenge": "announces 1073741824 bytes", "no SASL": "No Hive Metastore answers"}
         reason = reasons.get(fault, "did not answer get_all_databases|No Hive Metastore answers")
         with pytest.raises(FrazilError, match=reason) as refused:
             namespaces(server.uri, **{**PLAIN, **({"hive.metastore.client.plain.password": "hunter2x"} if fault == "password" else {})})
@@ -98,19 +95,7 @@ def test_a_login_that_fails_is_told_without_the_password(fault: str, monkeypatch
 def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("keys")
     for name in ("server", "other"):
-        words = [
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:P-256",
-            "-nodes",
-            "-keyout",
-            f"{name}.key",
-            "-out",
-            f"{name}.pem",
-        ]
+        words = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", f"{name}.key", "-out", f"{name}.pem"]
         more = ["-subj", "/CN=localhost", "-days", "2", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
         subprocess.run(["openssl", *words, *more], cwd=folder, check=True, capture_output=True)
     return folder
@@ -131,9 +116,7 @@ def test_metastores_over_tls_are_called_and_their_certificates_checked(keys: Pat
     given = {"hive.metastore.use.SSL": "true", **own, **(PLAIN if login else {})}
     with scripted_metastore(guard) as server:
         server.answers["get_all_databases"] = DATABASES
-        catalog: Any = frazil.load_catalog(
-            "h", type="hive", uri=server.uri, warehouse="/w", **given, **{"ssl.cabundle": f"{keys}/server.pem"}
-        )
+        catalog: Any = frazil.load_catalog("h", type="hive", uri=server.uri, warehouse="/w", **given, **{"ssl.cabundle": f"{keys}/server.pem"})
         for _ in range(3):
             assert len(catalog.list_namespaces()) == 2
         assert server.asked.count("set_ugi") == (0 if login else 1), "one connection is kept"
@@ -192,8 +175,11 @@ class Sealed:
         self.stream.write(struct.pack("!I", len(data)) + data)
 
 
-@pytest.mark.parametrize(("layers", "chosen", "mark"), [(1, 1, b""), (3, 2, b"I"), (7, 4, b"E")])
-def test_kerberos_speaks_rfc_4752_with_a_metastore(layers: int, chosen: int, mark: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("layers", "wanted", "chosen", "mark"),
+    [(1, "", 1, b""), (3, "", 2, b"I"), (7, "", 4, b"E"), (7, "authentication", 1, b""), (5, "integrity,authentication,privacy", 1, b"")],
+)
+def test_kerberos_speaks_rfc_4752_with_a_metastore(layers: int, wanted: str, chosen: int, mark: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """By a scripted server, and a scripted library in place of tickets."""
     library: Any = ModuleType("gssapi")
     library.Name, library.SecurityContext = lambda *words: words, Ticket
@@ -216,9 +202,10 @@ def test_kerberos_speaks_rfc_4752_with_a_metastore(layers: int, chosen: int, mar
 
     with scripted_metastore(guard) as server:
         server.answers["get_all_databases"] = DATABASES
-        assert namespaces(server.uri, **{"hive.kerberos-authentication": "true"}) == [("db",), ("default",)]
+        protection = {PROTECTION: wanted} if wanted else {}
+        assert namespaces(server.uri, **{"hive.kerberos-authentication": "true"}, **protection) == [("db",), ("default",)]
         principal = {MODE: "kerberos", "hive.metastore.kerberos.principal": "hms/_HOST@EXAMPLE.COM"}
-        assert len(namespaces(server.uri, **principal)) == 2
+        assert len(namespaces(server.uri, **principal, **protection)) == 2
     assert [given["name"] for given in Ticket.made] == [("hive@127.0.0.1", "host"), ("hms/127.0.0.1@EXAMPLE.COM", "principal")]
 
 
@@ -237,16 +224,17 @@ def test_settings_that_do_not_fit_are_refused_by_name() -> None:
         ({MODE: "PLAIN"}, InvalidInput, "plain.username and"),
         ({**PLAIN, "hive.kerberos-authentication": "true"}, InvalidInput, "auth.mode is PLAIN, but"),
         ({MODE: "KERBEROS", "hive.metastore.kerberos.principal": "a b"}, InvalidInput, "hive/_HOST@REALM"),
-        (
-            {MODE: "KERBEROS", "hive.metastore.kerberos.principal": "x/_HOST", "hive.kerberos-service-name": "y"},
-            InvalidInput,
-            "service-name",
-        ),
+        ({MODE: "KERBEROS", "hive.metastore.kerberos.principal": "x/_HOST", "hive.kerberos-service-name": "y"}, InvalidInput, "service-name"),
         ({"ssl.cabundle": "/x"}, InvalidInput, "use.SSL is not true"),
+        ({MODE: "KERBEROS", PROTECTION: "privacy,none"}, InvalidInput, "hadoop.rpc.protection is privacy,none"),
+        ({**PLAIN, PROTECTION: "privacy"}, InvalidInput, "no effect without hive.kerberos-authentication"),
+        ({"ugi": ":group"}, InvalidInput, "ugi must be a user"),
     ):
         with pytest.raises(kind, match=text):
             found(**given)
     assert found(**{MODE: "KERBEROS", "hive.metastore.kerberos.principal": "h/n.x@R"}).identity == KerberosIdentity("h", "n.x", "R")
+    layers = found(**{MODE: "kerberos", PROTECTION: "Integrity, privacy"}).identity
+    assert layers == KerberosIdentity("hive", protections=("integrity", "privacy"))
 
 
 def test_a_connection_over_tls_is_looked_at_whatever_the_number_of_its_descriptor() -> None:

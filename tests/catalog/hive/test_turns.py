@@ -122,11 +122,7 @@ def test_java_and_we_take_turns_on_views_and_store_them_alike(uri: str, db: str,
         by_java, by_us = stored(catalog, db, "made_by_java"), stored(catalog, db, "made_by_us")
         assert by_java.sd is not None and by_us.sd is not None and by_java.tableType == by_us.tableType == "VIRTUAL_VIEW"
         assert by_java.viewOriginalText == by_us.viewOriginalText == query == by_us.viewExpandedText == by_java.viewExpandedText
-        assert (
-            by_java.sd.cols == by_us.sd.cols
-            and by_java.sd.inputFormat == by_us.sd.inputFormat
-            and by_java.sd.serdeInfo == by_us.sd.serdeInfo
-        )
+        assert by_java.sd.cols == by_us.sd.cols and by_java.sd.inputFormat == by_us.sd.inputFormat and by_java.sd.serdeInfo == by_us.sd.serdeInfo
         mine, other = by_us.parameters or {}, by_java.parameters or {}
         own = {"metadata_location", "uuid", "transient_lastDdlTime"}
         assert own <= mine.keys() & other.keys()
