@@ -7,8 +7,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 wanted=${1:?usage: with.sh SERVICE[,SERVICE] COMMAND...}
 shift
 [[ -z ${FRAZIL_SOAK:-} || ,$wanted, != *,hms4,* ]] || wanted+=,hms31  # the long forms ask a metastore 3.1 as well
-case ,$wanted, in *,postgres,*) ;; *,hms4,* | *,hms31,*) wanted=postgres,$wanted ;; esac # they keep their tables there
-case ,$wanted, in *,kdc,*) ;; *,hms2_kerberos,*) wanted=kdc,$wanted ;; esac
+case ,$wanted, in *,postgres,*) ;; *,hms4,* | *,hms4_* | *,hms31,*) wanted=postgres,$wanted ;; esac # they keep their tables there
+case ,$wanted, in *,kdc,*) ;; *_kerberos,*) wanted=kdc,$wanted ;; esac
 dir=$(mktemp -d /tmp/frazil-services.XXXXXX) && chmod 755 "$dir"
 names=${wanted//,/ } without=()
 
@@ -47,7 +47,7 @@ beside_s3() {
 began=$SECONDS
 echo "starting $names (the first time they are fetched)" >&2
 for name in $names; do
-    { case $name in nessie) over_s3 ;; hms4 | hms31) over_postgres "$name" ;; hms2_kerberos) of_kdc "$name" ;; hms2) beside_s3 ;; esac; "$here/$name.sh" start "$dir/$name" 2>&1 >/dev/null | tee "$dir/$name.err" >&2; echo "${PIPESTATUS[0]}" >"$dir/$name.status"; } &
+    { case $name in nessie) over_s3 ;; hms4 | hms4_plain | hms31) over_postgres "$name" ;; hms2_kerberos) of_kdc "$name" ;; hms4_kerberos) of_kdc "$name"; over_postgres "$name" ;; hms2) beside_s3 ;; esac; "$here/$name.sh" start "$dir/$name" 2>&1 >/dev/null | tee "$dir/$name.err" >&2; echo "${PIPESTATUS[0]}" >"$dir/$name.status"; } &
 done
 wait
 for name in $names; do
@@ -67,6 +67,8 @@ for name in $names; do
     hms2) export FRAZIL_TEST_HMS2=$endpoint ;;
     kdc) export FRAZIL_TEST_KDC=$endpoint ;;
     hms2_kerberos) export FRAZIL_TEST_HMS2_KERBEROS=$endpoint ;;
+    hms4_kerberos) export FRAZIL_TEST_HMS4_KERBEROS=$endpoint ;;
+    hms4_plain) export FRAZIL_TEST_HMS4_PLAIN=$endpoint ;;
     hms31) export FRAZIL_TEST_HMS31=$endpoint ;;
     hms4) export FRAZIL_TEST_HMS4=$endpoint ;;
     esac

@@ -1,4 +1,7 @@
-"""Real Kerberos: tickets of the KDC whose folder is FRAZIL_TEST_KDC, for the Hive Metastore FRAZIL_TEST_HMS2_KERBEROS (tests/services)."""
+"""Real Kerberos: tickets of the KDC whose folder is FRAZIL_TEST_KDC, for the metastores FRAZIL_TEST_HMS2_KERBEROS and _HMS4_KERBEROS.
+
+    tests/services/with.sh kdc,hms2_kerberos,hms4_kerberos python -m pytest tests/catalog/hive/test_kerberos.py
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,8 @@ from tests.catalog.hive.scripted_metastore import scripted_metastore
 from tests.conftest import CACHE
 from tests.peers import checks
 
-KDC, URI = os.environ.get("FRAZIL_TEST_KDC", ""), os.environ.get("FRAZIL_TEST_HMS2_KERBEROS", "")
-pytestmark = pytest.mark.skipif(not URI, reason="FRAZIL_TEST_HMS2_KERBEROS names no server (with.sh kdc,hms2_kerberos)")
+KDC = os.environ.get("FRAZIL_TEST_KDC", "")
+HMS2, HMS4 = ([os.environ[v]] if os.environ.get(v) else [] for v in ("FRAZIL_TEST_HMS2_KERBEROS", "FRAZIL_TEST_HMS4_KERBEROS"))
 KERBEROS, PRINCIPAL, PROTECTION = "hive.kerberos-authentication", "hive.metastore.kerberos.principal", "hadoop.rpc.protection"
 SERVER = Path(__file__).parents[2] / "services/hms2_kerberos.sh"
 Opened = Callable[..., Catalog]
@@ -55,13 +58,18 @@ def ticket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KRB5CCNAME", f"FILE:{tmp_path}/tickets")
 
 
+@pytest.fixture(params=HMS2 + HMS4)
+def uri(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture
-def opened(tmp_path: Path) -> Iterator[Opened]:
+def opened(uri: str, tmp_path: Path) -> Iterator[Opened]:
     """`opened(**{property: value})`: a catalog of the metastore, by a ticket."""
     with contextlib.ExitStack() as stack:
 
         def catalog(**properties: str) -> Catalog:
-            whole = {"uri": URI, "warehouse": f"{tmp_path}/warehouse", KERBEROS: "true", **properties}
+            whole = {"uri": uri, "warehouse": f"{tmp_path}/warehouse", KERBEROS: "true", **properties}
             return stack.enter_context(frazil.load_catalog("h", type="hive", **whole))
 
         yield catalog
@@ -200,9 +208,9 @@ def test_another_principal_than_the_metastores_is_refused_by_name(opened: Opened
         opened(**{PRINCIPAL: principal}).list_namespaces()
 
 
-def test_of_several_servers_the_next_one_is_asked_under_its_own_name(opened: Opened) -> None:
-    port = URI.rpartition(":")[2]
-    catalog = opened(**{"uri": f"thrift://127.0.0.1:{_closed_port()},thrift://127.0.0.1:{port},{URI}", PRINCIPAL: "hive/_HOST@FRAZIL.TEST"})
+def test_of_several_servers_the_next_one_is_asked_under_its_own_name(opened: Opened, uri: str) -> None:
+    port = uri.rpartition(":")[2]
+    catalog = opened(**{"uri": f"thrift://127.0.0.1:{_closed_port()},thrift://127.0.0.1:{port},{uri}", PRINCIPAL: "hive/_HOST@FRAZIL.TEST"})
     assert ("default",) in catalog.list_namespaces(), "hive/127.0.0.1 is no principal, hive/localhost is"
     catalog = opened(uri=f"thrift://127.0.0.1:{port}", **{PRINCIPAL: "hive/localhost@FRAZIL.TEST"})
     assert ("default",) in catalog.list_namespaces()
@@ -238,22 +246,25 @@ def offering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("uri", HMS2)
 @pytest.mark.parametrize("layer", PROTECTIONS)
 def test_a_layer_is_used_where_both_sides_have_it_and_refused_by_name_elsewhere(
     opened: Opened, layer: str, offering: Callable[[str], str]
 ) -> None:
-    uri = offering(layer)
+    address = offering(layer)
     for protections in (None, layer, f"{','.join(PROTECTIONS)}"):
-        catalog = opened(uri=uri, **({PROTECTION: protections} if protections else {}))
+        catalog = opened(uri=address, **({PROTECTION: protections} if protections else {}))
         assert ("default",) in catalog.list_namespaces() and mechanism(catalog).protection == layer
     for other in PROTECTIONS.keys() - {layer}:
         with pytest.raises(StorageError, match=f"the server offers {layer}, but hadoop.rpc.protection is {other} here"):
-            opened(uri=uri, **{PROTECTION: other}).list_namespaces()
+            opened(uri=address, **{PROTECTION: other}).list_namespaces()
 
 
 @pytest.mark.soak
 @pytest.mark.java
-def test_java_and_we_take_turns_by_the_same_ticket(opened: Opened, db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("uri", HMS2)
+def test_java_and_we_take_turns_by_the_same_ticket(
+    opened: Opened, uri: str, db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     catalog: Any = opened()
     catalog.create_namespace(db)
     catalog.create_table(f"{db}.t", "id bigint, s string").append([{"id": 1, "s": "us"}])
@@ -263,10 +274,10 @@ def test_java_and_we_take_turns_by_the_same_ticket(opened: Opened, db: str, tmp_
     with monkeypatch.context() as context, contextlib.closing(checks.JavaCheck(checks.environment("java", CACHE / "peers"))) as java:
         for variable, value in {**java_environment, "KRB5CCNAME": f"{tmp_path}/tickets"}.items():
             context.setenv(variable, value)
-        told = java.run(JAVA, URI, db, tmp_path / "warehouse")
+        told = java.run(JAVA, uri, db, tmp_path / "warehouse")
     assert json.loads(told.rpartition("ANSWER")[2].splitlines()[0]) == [["t"], [[1, "us"], [2, "java"]]]
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
-    ours: Any = frazil.load_catalog("of_site", type="hive", uri=URI)
+    ours: Any = frazil.load_catalog("of_site", type="hive", uri=uri)
     ours.load_table(f"{db}.t").append([{"id": 3, "s": "us"}])
     assert mechanism(ours).protection == "privacy"
     ours.load_table(f"{db}.of_java").append([{"id": 2}])

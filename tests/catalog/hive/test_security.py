@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import resource
 import socket
 import ssl
@@ -68,6 +69,21 @@ def test_a_user_and_password_are_told_before_the_first_call() -> None:
         server.answers["get_all_databases"] = DATABASES
         assert namespaces(server.uri, **PLAIN) == [("db",), ("default",)]
         assert server.asked == ["get_all_databases"], "the user is known"
+
+
+@pytest.mark.parametrize("uri", [os.environ["FRAZIL_TEST_HMS4_PLAIN"]] if os.environ.get("FRAZIL_TEST_HMS4_PLAIN") else [])
+def test_a_real_metastore_that_asks_for_a_user_and_password_serves_who_tells_them(uri: str, db: str, tmp_path: Path) -> None:
+    with frazil.load_catalog("h", type="hive", uri=uri, warehouse=str(tmp_path), **PLAIN) as catalog:
+        catalog.create_namespace(db)
+        table = catalog.create_table(f"{db}.t", "id bigint")
+        table.append([{"id": 1}])
+        table.append([{"id": 2}])
+        assert catalog.load_table(f"{db}.t").scan().count() == 2
+        catalog.drop_table(f"{db}.t")
+    with pytest.raises(StorageError, match="refuses PLAIN: Error validating the login.*Check the user and password"):
+        namespaces(uri, **{**PLAIN, "hive.metastore.client.plain.password": "hunter2x"})
+    with pytest.raises(StorageError, match="compare hive.kerberos-authentication, hive.metastore.client.auth.mode"):
+        namespaces(uri)
 
 
 @pytest.mark.parametrize("fault", ["password", "no SASL", "a huge challenge", "an early end"])

@@ -30,7 +30,10 @@ from tests.catalog.hive.test_security import plain_guard
 from tests.stream.partitions.support import KIND
 from tests.stream.partitions.test_directories import FileStream, rows
 
-KERBERISED = os.environ.get("FRAZIL_TEST_HMS2_KERBEROS", "")
+KERBERISED, ASKING = (
+    [os.environ[v] for v in variables if os.environ.get(v)]
+    for variables in (("FRAZIL_TEST_HMS2_KERBEROS", "FRAZIL_TEST_HMS4_KERBEROS"), ("FRAZIL_TEST_HMS4_PLAIN",))
+)
 METASTORES = [os.environ[v] for v in ("FRAZIL_TEST_HMS2", "FRAZIL_TEST_HMS4") if os.environ.get(v)]
 PREFIX = "sink.partition-commit.metastore."
 URI, TABLE = f"{PREFIX}uri", f"{PREFIX}table"
@@ -143,14 +146,24 @@ def test_a_metastore_that_asks_for_a_user_and_password_is_told_them(tmp_path: Pa
             FileStream(tmp_path / "events", {**options, **access, f"{PREFIX}hive.metastore.client.plain.password": "wrong"})
 
 
-@pytest.mark.skipif(not KERBERISED, reason="FRAZIL_TEST_HMS2_KERBEROS names no server (with.sh kdc,hms2_kerberos)")
+@pytest.mark.parametrize("uri", ASKING)
+def test_a_real_metastore_that_asks_for_a_user_and_password_is_told_them(uri: str, tmp_path: Path) -> None:
+    hive = HiveFolder(uri, tmp_path / "events", PLAIN)
+    stream = FileStream(tmp_path / "events", hive.options())
+    assert stream.batch(0, rows([1, 2], ["a", "b"])) == () and hive.partition("b").values == ["b"]
+    hive.client.close()
+    with pytest.raises(StorageError, match="Error validating the login"):
+        FileStream(tmp_path / "events", {**hive.options(), f"{PREFIX}hive.metastore.client.plain.password": "wrong"})
+
+
+@pytest.mark.parametrize("uri", KERBERISED)
 @pytest.mark.parametrize("by_file", [False, True])
-def test_a_metastore_that_asks_for_a_ticket_gets_one(by_file: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_metastore_that_asks_for_a_ticket_gets_one(uri: str, by_file: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kdc = os.environ["FRAZIL_TEST_KDC"]
     monkeypatch.syspath_prepend(f"{kdc}/python")
     for variable, value in {"KRB5_CONFIG": f"{kdc}/krb5.conf", "KRB5_CLIENT_KTNAME": f"{kdc}/alice.keytab", "KRB5CCNAME": f"{tmp_path}/t"}.items():
         monkeypatch.setenv(variable, value)
-    hive = HiveFolder(KERBERISED, tmp_path / "events", {"hive.kerberos-authentication": "true"})
+    hive = HiveFolder(uri, tmp_path / "events", {"hive.kerberos-authentication": "true"})
     if by_file:
         monkeypatch.setenv("HIVE_CONF_DIR", kdc)
         hive.access = {}

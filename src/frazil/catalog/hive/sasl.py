@@ -21,7 +21,7 @@ _TICKET_HINT = "Get one by kinit (klist lists tickets), or let KRB5_CLIENT_KTNAM
 _KDC_HINT = "Check the realm and its kdc in krb5.conf (KRB5_CONFIG), and that the KDC runs."
 _PRINCIPAL_ADVICE = (
     "Check that hive.metastore.kerberos.principal is the metastore's own, as in hive/_HOST@REALM (_HOST stands for the host of uri), "
-    "that the ticket was given after the last change of keys (kdestroy, kinit), and that the clocks agree; the metastore's log may tell more."
+    "that the ticket is no older than the keys (kdestroy, kinit), and that the clocks agree; the metastore's log may tell more."
 )
 _INSTALL_HINT = "pip install gssapi (it is built against Kerberos: apt-get install libkrb5-dev gcc, or dnf install krb5-devel gcc)"
 
