@@ -166,6 +166,29 @@ class Ticket:
         return SimpleNamespace(message=data[1:])
 
 
+class Refusal(Exception):
+    """What python-gssapi raises."""
+
+    def __init__(self, major: int, minor: int, text: str):
+        self.maj_code, self.min_code, self.text = major, minor, text
+
+    def get_all_statuses(self, code: int, is_major: bool) -> list[str]:
+        assert code == (self.maj_code if is_major else self.min_code)
+        return [self.text]
+
+
+def scripted_library(monkeypatch: pytest.MonkeyPatch) -> Any:
+    library: Any = ModuleType("gssapi")
+    library.Name, library.SecurityContext = lambda *words: words, Ticket
+    library.exceptions = SimpleNamespace(GSSError=Refusal)
+    library.NameType = SimpleNamespace(hostbased_service="host", kerberos_principal="principal")
+    library.RequirementFlag = SimpleNamespace(mutual_authentication=1, integrity=2, confidentiality=3, out_of_sequence_detection=4)
+    library.Credentials = lambda usage: SimpleNamespace(name="alice/admin@EXAMPLE.COM")
+    monkeypatch.setitem(sys.modules, "gssapi", library)
+    monkeypatch.setattr(Ticket, "made", [])
+    return library
+
+
 class Sealed:
     """The server's frames, of which each begins with the mark of its layer."""
 
@@ -197,13 +220,7 @@ class Sealed:
 )
 def test_kerberos_speaks_rfc_4752_with_a_metastore(layers: int, wanted: str, chosen: int, mark: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """By a scripted server, and a scripted library in place of tickets."""
-    library: Any = ModuleType("gssapi")
-    library.Name, library.SecurityContext = lambda *words: words, Ticket
-    library.exceptions = SimpleNamespace(GSSError=OSError)
-    library.NameType = SimpleNamespace(hostbased_service="host", kerberos_principal="principal")
-    library.RequirementFlag = SimpleNamespace(mutual_authentication=1, integrity=2, confidentiality=3, out_of_sequence_detection=4)
-    monkeypatch.setitem(sys.modules, "gssapi", library)
-    monkeypatch.setattr(Ticket, "made", [])
+    scripted_library(monkeypatch)
 
     def guard(client: socket.socket) -> Any:
         stream = stream_of(client)
@@ -223,6 +240,46 @@ def test_kerberos_speaks_rfc_4752_with_a_metastore(layers: int, wanted: str, cho
         principal = {MODE: "kerberos", "hive.metastore.kerberos.principal": "hms/_HOST@EXAMPLE.COM"}
         assert len(namespaces(server.uri, **principal, **protection)) == 2
     assert [given["name"] for given in Ticket.made] == [("hive@127.0.0.1", "host"), ("hms/127.0.0.1@EXAMPLE.COM", "principal")]
+
+
+@pytest.mark.parametrize(
+    ("refusal", "told"),
+    [
+        (Refusal(7 << 16, 2529639053, "No Kerberos credentials available"), "asks for a Kerberos ticket, and there is none: No Kerb.*kinit"),
+        (Refusal(13 << 16, 2529638944, "Ticket expired"), "there is none: Ticket expired.*KRB5_CLIENT_KTNAME"),
+        (Refusal(11 << 16, 0, "The referenced credential has expired"), "there is none: The referenced credential has expired"),
+        (Refusal(7 << 16, 2529639068, "Cannot contact any KDC"), "No Kerberos ticket for hive/127.0.0.1 can be had: Cannot.*krb5.conf"),
+        (Refusal(13 << 16, 2529638919, "Server hive/x not found"), "No Hive Metastore answers.*hive/x not found.*kerberos.principal"),
+    ],
+)
+def test_what_kerberos_refuses_is_told_with_what_to_do(refusal: Refusal, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Codes as MIT's library gave them beside a real KDC (test_kerberos.py)."""
+    scripted_library(monkeypatch)
+    monkeypatch.setattr("frazil.catalog.hive.client._PAUSE", 0)
+    raised = []
+
+    def step(ticket: Ticket, token: bytes | None) -> bytes:
+        raised.append(refusal)
+        raise refusal
+
+    monkeypatch.setattr(Ticket, "step", step)
+    with scripted_metastore(lambda client: None) as server, pytest.raises(StorageError, match=told):
+        namespaces(server.uri, **{"hive.kerberos-authentication": "true"})
+    assert raised and server.asked == []
+
+
+def test_the_user_of_the_ticket_owns_what_is_made_unless_ugi_names_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = scripted_library(monkeypatch)
+    monkeypatch.setenv("LOGNAME", "process")
+    kerberos = {"uri": "thrift://a", MODE: "KERBEROS"}
+    assert settings(kerberos).user == "alice" and settings({**kerberos, "ugi": "bob:staff"}).user == "bob"
+    assert settings({"uri": "thrift://a"}).user == settings({"uri": "thrift://a", **PLAIN}).user == "process"
+
+    def none(usage: str) -> Any:
+        raise Refusal(7 << 16, 0, "none")
+
+    library.Credentials = none
+    assert settings(kerberos).user == "process"
 
 
 def test_kerberos_without_its_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
