@@ -7,8 +7,9 @@ here=$(cd "$(dirname "$0")" && pwd)
 wanted=${1:?usage: with.sh SERVICE[,SERVICE] COMMAND...}
 shift
 [[ -z ${FRAZIL_SOAK:-} || ,$wanted, != *,hms4,* ]] || wanted+=,hms31  # the long forms ask a metastore 3.1 as well
-case ,$wanted, in *,postgres,*) ;; *,hms4,* | *,hms31,*) wanted=postgres,$wanted ;; esac # they keep their tables there
+case ,$wanted, in *,postgres,*) ;; *,hms4,* | *,hms4_* | *,hms31,*) wanted=postgres,$wanted ;; esac # they keep their tables there
 case ,$wanted, in *,s3,*) ;; *,nessie,*) wanted=s3,$wanted ;; esac # its warehouse lies there
+case ,$wanted, in *,kdc,*) ;; *_kerberos,*) wanted=kdc,$wanted ;; esac
 dir=$(mktemp -d /tmp/frazil-services.XXXXXX) && chmod 755 "$dir"
 names=${wanted//,/ } without=()
 
@@ -36,6 +37,11 @@ over_postgres() {
     [ -n "$url" ] || { echo "it wants PostgreSQL" >"$dir/$1.err"; echo 77 >"$dir/$1.status"; exit; }
     url=${url#*@}; export HMS_PG=${url%/*}/$1
 }
+# of_kdc: a metastore that asks for tickets of this run's KDC
+of_kdc() {
+    HMS_KDC=$(address kdc); export HMS_KDC
+    [ -n "$HMS_KDC" ] || { echo "it wants a KDC" >"$dir/$1.err"; echo 77 >"$dir/$1.status"; exit; }
+}
 # beside_s3: in the long forms the metastore 2.3 has tables in the S3 server, too
 beside_s3() {
     [ -z "${FRAZIL_SOAK:-}" ] || case $names in *s3*) HMS_S3=$(address s3); export HMS_S3 ;; esac
@@ -43,7 +49,7 @@ beside_s3() {
 began=$SECONDS
 echo "starting $names (the first time they are fetched)" >&2
 for name in $names; do
-    { case $name in nessie) over_s3 ;; hms4 | hms31) over_postgres "$name" ;; hms2) beside_s3 ;; esac; "$here/$name.sh" start "$dir/$name" 2>&1 >/dev/null | tee "$dir/$name.err" >&2; echo "${PIPESTATUS[0]}" >"$dir/$name.status"; } &
+    { case $name in nessie) over_s3 ;; hms4 | hms4_plain | hms31) over_postgres "$name" ;; hms2_kerberos) of_kdc "$name" ;; hms4_kerberos) of_kdc "$name"; over_postgres "$name" ;; hms2) beside_s3 ;; esac; "$here/$name.sh" start "$dir/$name" 2>&1 >/dev/null | tee "$dir/$name.err" >&2; echo "${PIPESTATUS[0]}" >"$dir/$name.status"; } &
 done
 wait
 for name in $names; do
@@ -61,6 +67,10 @@ for name in $names; do
     iceberg_rest) export FRAZIL_TEST_REST=$endpoint ;;
     nessie) export FRAZIL_TEST_NESSIE=$endpoint ;;
     hms2) export FRAZIL_TEST_HMS2=$endpoint ;;
+    kdc) export FRAZIL_TEST_KDC=$endpoint ;;
+    hms2_kerberos) export FRAZIL_TEST_HMS2_KERBEROS=$endpoint ;;
+    hms4_kerberos) export FRAZIL_TEST_HMS4_KERBEROS=$endpoint ;;
+    hms4_plain) export FRAZIL_TEST_HMS4_PLAIN=$endpoint ;;
     hms31) export FRAZIL_TEST_HMS31=$endpoint ;;
     hms4) export FRAZIL_TEST_HMS4=$endpoint ;;
     esac

@@ -96,6 +96,18 @@ def test_who_asks_and_whether_by_tls_is_told_by_the_file_but_no_password(tmp_pat
     assert "s3cr3t" not in repr(backend) + repr(backend.settings)
 
 
+def test_what_hadoop_says_of_the_protection_of_calls_counts_where_kerberos_does(tmp_path: Path) -> None:
+    env = {**site(tmp_path, SITE), "HADOOP_CONF_DIR": str(tmp_path)}
+    site(tmp_path, {"hadoop.rpc.protection": "privacy"}, "core-site.xml")
+    session = {"spark.hadoop.hadoop.rpc.protection": "integrity"}
+    assert "hadoop.rpc.protection" not in found(env, session)
+    asked = {"hive.kerberos-authentication": "true"}
+    assert found(env, **asked)["hadoop.rpc.protection"] == "privacy"
+    assert found(env, session, **asked)["hadoop.rpc.protection"] == "integrity"
+    site(tmp_path, {**SITE, "hive.metastore.sasl.enabled": "true", "hadoop.rpc.protection": "authentication"})
+    assert found(env)["hadoop.rpc.protection"] == "authentication"
+
+
 def test_a_warehouse_without_a_scheme_lies_in_the_default_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     env = site(tmp_path, {"hive.metastore.warehouse.dir": "/user/hive/warehouse"})
     monkeypatch.delenv("HADOOP_HOME", raising=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import resource
 import socket
 import ssl
@@ -23,6 +24,7 @@ from frazil.catalog.hive.transport import AnswerLimits, _limited_socket
 from frazil.errors import FrazilError, InvalidInput, NotInstalledError, StorageError, Unsupported
 from tests.catalog.hive.scripted_metastore import answer, scripted_metastore
 
+PROTECTION = "hadoop.rpc.protection"
 MODE = "hive.metastore.client.auth.mode"
 PLAIN = {MODE: "PLAIN", "hive.metastore.client.plain.username": "me", "hive.metastore.client.plain.password": "hunter2"}
 DATABASES = answer("get_all_databases", success=["default", "db"])
@@ -67,6 +69,21 @@ def test_a_user_and_password_are_told_before_the_first_call() -> None:
         server.answers["get_all_databases"] = DATABASES
         assert namespaces(server.uri, **PLAIN) == [("db",), ("default",)]
         assert server.asked == ["get_all_databases"], "the user is known"
+
+
+@pytest.mark.parametrize("uri", [os.environ["FRAZIL_TEST_HMS4_PLAIN"]] if os.environ.get("FRAZIL_TEST_HMS4_PLAIN") else [])
+def test_a_real_metastore_that_asks_for_a_user_and_password_serves_who_tells_them(uri: str, db: str, tmp_path: Path) -> None:
+    with frazil.load_catalog("h", type="hive", uri=uri, warehouse=str(tmp_path), **PLAIN) as catalog:
+        catalog.create_namespace(db)
+        table = catalog.create_table(f"{db}.t", "id bigint")
+        table.append([{"id": 1}])
+        table.append([{"id": 2}])
+        assert catalog.load_table(f"{db}.t").scan().count() == 2
+        catalog.drop_table(f"{db}.t")
+    with pytest.raises(StorageError, match="refuses PLAIN: Error validating the login.*Check the user and password"):
+        namespaces(uri, **{**PLAIN, "hive.metastore.client.plain.password": "hunter2x"})
+    with pytest.raises(StorageError, match="compare hive.kerberos-authentication, hive.metastore.client.auth.mode"):
+        namespaces(uri)
 
 
 @pytest.mark.parametrize("fault", ["password", "no SASL", "a huge challenge", "an early end"])
@@ -149,6 +166,29 @@ class Ticket:
         return SimpleNamespace(message=data[1:])
 
 
+class Refusal(Exception):
+    """What python-gssapi raises."""
+
+    def __init__(self, major: int, minor: int, text: str):
+        self.maj_code, self.min_code, self.text = major, minor, text
+
+    def get_all_statuses(self, code: int, is_major: bool) -> list[str]:
+        assert code == (self.maj_code if is_major else self.min_code)
+        return [self.text]
+
+
+def scripted_library(monkeypatch: pytest.MonkeyPatch) -> Any:
+    library: Any = ModuleType("gssapi")
+    library.Name, library.SecurityContext = lambda *words: words, Ticket
+    library.exceptions = SimpleNamespace(GSSError=Refusal)
+    library.NameType = SimpleNamespace(hostbased_service="host", kerberos_principal="principal")
+    library.RequirementFlag = SimpleNamespace(mutual_authentication=1, integrity=2, confidentiality=3, out_of_sequence_detection=4)
+    library.Credentials = lambda usage: SimpleNamespace(name="alice/admin@EXAMPLE.COM")
+    monkeypatch.setitem(sys.modules, "gssapi", library)
+    monkeypatch.setattr(Ticket, "made", [])
+    return library
+
+
 class Sealed:
     """The server's frames, of which each begins with the mark of its layer."""
 
@@ -174,15 +214,13 @@ class Sealed:
         self.stream.write(struct.pack("!I", len(data)) + data)
 
 
-@pytest.mark.parametrize(("layers", "chosen", "mark"), [(1, 1, b""), (3, 2, b"I"), (7, 4, b"E")])
-def test_kerberos_speaks_rfc_4752_with_a_metastore(layers: int, chosen: int, mark: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("layers", "wanted", "chosen", "mark"),
+    [(1, "", 1, b""), (3, "", 2, b"I"), (7, "", 4, b"E"), (7, "authentication", 1, b""), (5, "integrity,authentication,privacy", 1, b"")],
+)
+def test_kerberos_speaks_rfc_4752_with_a_metastore(layers: int, wanted: str, chosen: int, mark: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """By a scripted server, and a scripted library in place of tickets."""
-    library: Any = ModuleType("gssapi")
-    library.Name, library.SecurityContext = lambda *words: words, Ticket
-    library.NameType = SimpleNamespace(hostbased_service="host", kerberos_principal="principal")
-    library.RequirementFlag = SimpleNamespace(mutual_authentication=1, integrity=2, confidentiality=3, out_of_sequence_detection=4)
-    monkeypatch.setitem(sys.modules, "gssapi", library)
-    monkeypatch.setattr(Ticket, "made", [])
+    scripted_library(monkeypatch)
 
     def guard(client: socket.socket) -> Any:
         stream = stream_of(client)
@@ -197,10 +235,51 @@ def test_kerberos_speaks_rfc_4752_with_a_metastore(layers: int, chosen: int, mar
 
     with scripted_metastore(guard) as server:
         server.answers["get_all_databases"] = DATABASES
-        assert namespaces(server.uri, **{"hive.kerberos-authentication": "true"}) == [("db",), ("default",)]
+        protection = {PROTECTION: wanted} if wanted else {}
+        assert namespaces(server.uri, **{"hive.kerberos-authentication": "true"}, **protection) == [("db",), ("default",)]
         principal = {MODE: "kerberos", "hive.metastore.kerberos.principal": "hms/_HOST@EXAMPLE.COM"}
-        assert len(namespaces(server.uri, **principal)) == 2
+        assert len(namespaces(server.uri, **principal, **protection)) == 2
     assert [given["name"] for given in Ticket.made] == [("hive@127.0.0.1", "host"), ("hms/127.0.0.1@EXAMPLE.COM", "principal")]
+
+
+@pytest.mark.parametrize(
+    ("refusal", "told"),
+    [
+        (Refusal(7 << 16, 2529639053, "No Kerberos credentials available"), "asks for a Kerberos ticket, and there is none: No Kerb.*kinit"),
+        (Refusal(13 << 16, 2529638944, "Ticket expired"), "there is none: Ticket expired.*KRB5_CLIENT_KTNAME"),
+        (Refusal(11 << 16, 0, "The referenced credential has expired"), "there is none: The referenced credential has expired"),
+        (Refusal(7 << 16, 2529639068, "Cannot contact any KDC"), "No Kerberos ticket for hive/127.0.0.1 can be had: Cannot.*krb5.conf"),
+        (Refusal(13 << 16, 2529638919, "Server hive/x not found"), "No Hive Metastore answers.*hive/x not found.*kerberos.principal"),
+    ],
+)
+def test_what_kerberos_refuses_is_told_with_what_to_do(refusal: Refusal, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Codes as MIT's library gave them beside a real KDC (test_kerberos.py)."""
+    scripted_library(monkeypatch)
+    monkeypatch.setattr("frazil.catalog.hive.client._PAUSE", 0)
+    raised = []
+
+    def step(ticket: Ticket, token: bytes | None) -> bytes:
+        raised.append(refusal)
+        raise refusal
+
+    monkeypatch.setattr(Ticket, "step", step)
+    with scripted_metastore(lambda client: None) as server, pytest.raises(StorageError, match=told):
+        namespaces(server.uri, **{"hive.kerberos-authentication": "true"})
+    assert raised and server.asked == []
+
+
+def test_the_user_of_the_ticket_owns_what_is_made_unless_ugi_names_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = scripted_library(monkeypatch)
+    monkeypatch.setenv("LOGNAME", "process")
+    kerberos = {"uri": "thrift://a", MODE: "KERBEROS"}
+    assert settings(kerberos).user == "alice" and settings({**kerberos, "ugi": "bob:staff"}).user == "bob"
+    assert settings({"uri": "thrift://a"}).user == settings({"uri": "thrift://a", **PLAIN}).user == "process"
+
+    def none(usage: str) -> Any:
+        raise Refusal(7 << 16, 0, "none")
+
+    library.Credentials = none
+    assert settings(kerberos).user == "process"
 
 
 def test_kerberos_without_its_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,10 +299,15 @@ def test_settings_that_do_not_fit_are_refused_by_name() -> None:
         ({MODE: "KERBEROS", "hive.metastore.kerberos.principal": "a b"}, InvalidInput, "hive/_HOST@REALM"),
         ({MODE: "KERBEROS", "hive.metastore.kerberos.principal": "x/_HOST", "hive.kerberos-service-name": "y"}, InvalidInput, "service-name"),
         ({"ssl.cabundle": "/x"}, InvalidInput, "use.SSL is not true"),
+        ({MODE: "KERBEROS", PROTECTION: "privacy,none"}, InvalidInput, "hadoop.rpc.protection is privacy,none"),
+        ({**PLAIN, PROTECTION: "privacy"}, InvalidInput, "no effect without hive.kerberos-authentication"),
+        ({"ugi": ":group"}, InvalidInput, "ugi must be a user"),
     ):
         with pytest.raises(kind, match=text):
             found(**given)
     assert found(**{MODE: "KERBEROS", "hive.metastore.kerberos.principal": "h/n.x@R"}).identity == KerberosIdentity("h", "n.x", "R")
+    layers = found(**{MODE: "kerberos", PROTECTION: "Integrity, privacy"}).identity
+    assert layers == KerberosIdentity("hive", protections=("integrity", "privacy"))
 
 
 def test_a_connection_over_tls_is_looked_at_whatever_the_number_of_its_descriptor() -> None:

@@ -15,41 +15,58 @@ from frazil.catalog.hive import calls
 from frazil.catalog.hive.structs import (
     EnvironmentContext,
     FieldSchema,
+    GetTableResult,
     HivePartition,
     HiveTable,
     SerDeInfo,
+    ServerException,
     SkewedInfo,
     SortColumn,
     StorageDescriptor,
 )
 from frazil.errors import InvalidInput, NoSuchTableError, StorageError, Unsupported
+from tests.catalog.hive.scripted_metastore import answer, scripted_metastore
+from tests.catalog.hive.test_security import plain_guard
 from tests.stream.partitions.support import KIND
 from tests.stream.partitions.test_directories import FileStream, rows
 
+KERBERISED, ASKING = (
+    [os.environ[v] for v in variables if os.environ.get(v)]
+    for variables in (("FRAZIL_TEST_HMS2_KERBEROS", "FRAZIL_TEST_HMS4_KERBEROS"), ("FRAZIL_TEST_HMS4_PLAIN",))
+)
 METASTORES = [os.environ[v] for v in ("FRAZIL_TEST_HMS2", "FRAZIL_TEST_HMS4") if os.environ.get(v)]
-URI, TABLE = "sink.partition-commit.metastore.uri", "sink.partition-commit.metastore.table"
+PREFIX = "sink.partition-commit.metastore."
+URI, TABLE = f"{PREFIX}uri", f"{PREFIX}table"
+PLAIN = {
+    "hive.metastore.client.auth.mode": "PLAIN", "hive.metastore.client.plain.username": "me", "hive.metastore.client.plain.password": "hunter2",
+}  # fmt: skip
+
+
+def stored_table(db: str, folder: Path) -> HiveTable:
+    """A table of Hive's own, partitioned by `dt`, over a folder."""
+    serde = SerDeInfo(serializationLib="org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe", parameters={})
+    formats = StorageDescriptor(
+        [FieldSchema("id", "bigint")], f"file:{folder}", "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat",
+        "org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat", False, 0, serde, [], {},
+    )  # fmt: skip
+    keys = [FieldSchema("dt", "string")]
+    return HiveTable("events", db, "us", 1, 1, 0, formats, keys, {"EXTERNAL": "TRUE"}, tableType="EXTERNAL_TABLE")
 
 
 class HiveFolder:
-    """A table of Hive's own, partitioned by `dt`, over a folder."""
+    """Such a table in a metastore. `access`: the properties that tell who asks there."""
 
-    def __init__(self, uri: str, folder: Path):
-        self.uri, self.db = uri, f"p{uuid.uuid4().hex[:10]}"
-        catalog: Any = frazil.load_catalog("h", type="hive", uri=uri, warehouse=f"{folder.parent}/warehouse")
+    def __init__(self, uri: str, folder: Path, access: dict[str, str] | None = None):
+        self.uri, self.db, self.access = uri, f"p{uuid.uuid4().hex[:10]}", access or {}
+        catalog: Any = frazil.load_catalog("h", type="hive", uri=uri, warehouse=f"{folder.parent}/warehouse", **self.access)
         catalog.create_namespace(self.db)
         catalog.create_table(f"{self.db}.iceberg", "id bigint")
         self.client = catalog._backend.client
-        serde = SerDeInfo(serializationLib="org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe", parameters={})
-        formats = StorageDescriptor(
-            [FieldSchema("id", "bigint")], f"file:{folder}", "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat",
-            "org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat", False, 0, serde, [], {},
-        )  # fmt: skip
-        keys = [FieldSchema("dt", "string")]
-        table = HiveTable("events", self.db, "us", 1, 1, 0, formats, keys, {"EXTERNAL": "TRUE"}, tableType="EXTERNAL_TABLE")
-        self.client.ask(calls.CREATE_TABLE, table, EnvironmentContext({}))
+        self.client.ask(calls.CREATE_TABLE, stored_table(self.db, folder), EnvironmentContext({}))
 
     def options(self, table: str = "events") -> dict[str, Any]:
-        return {KIND: "metastore,success-file", URI: self.uri, TABLE: f"{self.db}.{table}"}
+        access = {PREFIX + key: value for key, value in self.access.items()}
+        return {KIND: "metastore,success-file", URI: self.uri, TABLE: f"{self.db}.{table}", **access}
 
     def partition(self, value: str) -> HivePartition:
         found: HivePartition = self.client.ask(calls.GET_PARTITION, self.db, "events", [value])
@@ -107,6 +124,59 @@ def test_what_cannot_work_is_told_before_the_query_starts(hive: HiveFolder, tmp_
         FileStream(tmp_path / "events", hive.options("iceberg"))
     with pytest.raises(StorageError, match=r"127\.0\.0\.1:1"):
         FileStream(tmp_path / "events", {**hive.options(), URI: "thrift://127.0.0.1:1"})
+
+
+def test_a_metastore_that_asks_for_a_user_and_password_is_told_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("frazil.catalog.hive.client._PAUSE", 0)
+    access = {PREFIX + key: value for key, value in PLAIN.items()}
+    with scripted_metastore(plain_guard) as server:
+        server.answers = {
+            "get_table_req": answer("get_table_req", success=GetTableResult(stored_table("db", tmp_path / "events"))),
+            "get_partition": answer("get_partition", NoSuchObjectException=ServerException("none")),
+            "add_partition": answer("add_partition", success=HivePartition(["a"], "db", "events")),
+        }
+        options = {KIND: "metastore", URI: server.uri, TABLE: "db.events"}
+        with pytest.raises(StorageError, match="compare .*auth.mode"):
+            FileStream(tmp_path / "events", options)
+        assert server.asked == []
+        stream = FileStream(tmp_path / "events", {**options, **access})
+        assert stream.batch(0, rows([1], "a")) == () and server.asked[-2:] == ["get_partition", "add_partition"]
+        assert "hunter2" not in repr(stream.chosen)
+        with pytest.raises(StorageError, match="Error validating the login"):
+            FileStream(tmp_path / "events", {**options, **access, f"{PREFIX}hive.metastore.client.plain.password": "wrong"})
+
+
+@pytest.mark.parametrize("uri", ASKING)
+def test_a_real_metastore_that_asks_for_a_user_and_password_is_told_them(uri: str, tmp_path: Path) -> None:
+    hive = HiveFolder(uri, tmp_path / "events", PLAIN)
+    stream = FileStream(tmp_path / "events", hive.options())
+    assert stream.batch(0, rows([1, 2], ["a", "b"])) == () and hive.partition("b").values == ["b"]
+    hive.client.close()
+    with pytest.raises(StorageError, match="Error validating the login"):
+        FileStream(tmp_path / "events", {**hive.options(), f"{PREFIX}hive.metastore.client.plain.password": "wrong"})
+
+
+@pytest.mark.parametrize("uri", KERBERISED)
+@pytest.mark.parametrize("by_file", [False, True])
+def test_a_metastore_that_asks_for_a_ticket_gets_one(uri: str, by_file: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kdc = os.environ["FRAZIL_TEST_KDC"]
+    monkeypatch.syspath_prepend(f"{kdc}/python")
+    for variable, value in {"KRB5_CONFIG": f"{kdc}/krb5.conf", "KRB5_CLIENT_KTNAME": f"{kdc}/alice.keytab", "KRB5CCNAME": f"{tmp_path}/t"}.items():
+        monkeypatch.setenv(variable, value)
+    hive = HiveFolder(uri, tmp_path / "events", {"hive.kerberos-authentication": "true"})
+    if by_file:
+        monkeypatch.setenv("HIVE_CONF_DIR", kdc)
+        hive.access = {}
+    stream = FileStream(tmp_path / "events", hive.options())
+    assert stream.batch(0, rows([1, 2], ["a", "b"])) == () and hive.partition("b").values == ["b"]
+    assert stream.batch(1, rows([3], "a")) == () and stream.times("a") == 2
+    monkeypatch.setenv("KRB5_CLIENT_KTNAME", f"{tmp_path}/none")
+    monkeypatch.setenv("KRB5CCNAME", f"{tmp_path}/empty")
+    (failure,) = stream.batch(2, rows([4], "c"))
+    assert failure.policy == "metastore" and stream.pending == {"c"}
+    monkeypatch.setenv("KRB5CCNAME", f"{tmp_path}/t")
+    assert stream.batch(3, rows([5], "d")) == () and stream.pending == set() and hive.partition("c").values == ["c"]
+    hive.client.close()
 
 
 def test_iceberg_tables_refuse_it_by_name() -> None:

@@ -7,7 +7,9 @@ during a commit, `pointers` commits, `site` reads hive-site.xml.
 
 from frazil.catalog.hive.catalog import HiveCatalog
 from frazil.catalog.hive.partitions import partitioned_table
-from frazil.catalog.hive.settings import HIVE_PROPERTIES
+from frazil.catalog.hive.settings import ACCESS_PROPERTIES, HIVE_PROPERTIES
 from frazil.catalog.hive.site import is_hive, is_metastore_setting, metastore_sources
 
-__all__ = ["HIVE_PROPERTIES", "HiveCatalog", "is_hive", "is_metastore_setting", "metastore_sources", "partitioned_table"]
+__all__ = [
+    "ACCESS_PROPERTIES", "HIVE_PROPERTIES", "HiveCatalog", "is_hive", "is_metastore_setting", "metastore_sources", "partitioned_table",
+]  # fmt: skip

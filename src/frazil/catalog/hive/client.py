@@ -26,6 +26,11 @@ _ROUNDS, _PAUSE = 2, 0.5  # how often all servers are tried for a connection, an
 _CALL, _EXCEPTION, _UNKNOWN_METHOD = 1, 3, 1  # codes of the Thrift protocol
 _SHOWN = 2000
 _NO_LOCKS = f"The metastore's database lacks the tables of locks: run Hive's schematool, or set {HIVE_LOCK_ENABLED.name}=false."
+_END_OF_FILE = 4  # of the Thrift library's exceptions
+_ENDED = (
+    "A server that ends the connection without an answer may be of another mind about SASL or TLS: compare hive.kerberos-authentication, "
+    "hive.metastore.client.auth.mode and hive.metastore.use.SSL with its configuration."
+)
 _HINTS = {"HIVE_LOCKS": _NO_LOCKS, "NEXT_LOCK_ID": _NO_LOCKS}
 
 
@@ -38,11 +43,14 @@ class MetastoreError(StorageError):
 
 
 class _Broken(Exception):
-    """Report that a connection failed, or that what came over it is no answer. `sent`: whether the server may have the call."""
+    """Report that a connection failed, or that what came over it is no answer. `sent`: whether the server may have the call. `advice`: what
+    to check."""
 
     def __init__(self, cause: Exception, sent: bool):
         super().__init__(f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__)
-        self.sent = sent
+        self.sent, self.advice = sent, getattr(cause, "advice", None)
+        if self.advice is None and getattr(cause, "type", None) == _END_OF_FILE:
+            self.advice = _ENDED
 
 
 class Connection:
@@ -173,6 +181,7 @@ class HiveClient:
     def _new(self) -> Connection:
         """Open a connection to a server, beginning with the one that answered last."""
         servers, failures = self.settings.addresses, {}
+        advices = {"Check the catalog property uri, and that the server runs.": None}
         for turn in range(_ROUNDS):
             time.sleep(_PAUSE if turn else 0)
             first = self._server
@@ -182,13 +191,11 @@ class HiveClient:
                     self._introduce(connection)
                 except _Broken as error:
                     failures[server] = f"{servers[server][0]}:{servers[server][1]} ({error})"
+                    advices.update({error.advice: None} if error.advice else {})
                     continue
                 self._server = server
                 return connection
-        hint = "Check the catalog property uri, and that the server runs."
-        if self.settings.identity is not None:
-            hint += " Check who asks, too: the user and password, or the Kerberos ticket (klist)."
-        raise StorageError(f"No Hive Metastore answers: {', '.join(failures.values())}.", hint=hint)
+        raise StorageError(f"No Hive Metastore answers: {', '.join(failures.values())}.", hint=" ".join(advices))
 
     def _introduce(self, connection: Connection) -> None:
         """Tell the server who asks, as Java's client does. A server that does not want to know is asked all the same."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
 from frazil.catalog.hive import calls
 from frazil.catalog.hive.client import HiveClient, MetastoreError
 from frazil.catalog.hive.settings import settings
+from frazil.catalog.hive.site import metastore_sources
 from frazil.catalog.hive.structs import ClientCapabilities, GetTableRequest, HivePartition, HiveTable
 from frazil.catalog.hive.table_object import is_iceberg
 from frazil.catalog.names import full_name, identifier_parts
@@ -19,15 +21,19 @@ _CHANGED = "transient_lastDdlTime"  # seconds; Hive's own parameter of tables an
 
 
 @contextmanager
-def partitioned_table(uri: str, name: str) -> Iterator[PartitionedTable]:
-    """Open a connection to a metastore for the partitions of one table, given as `database.table`.
+def partitioned_table(uri: str, name: str, access: Mapping[str, str] | None = None) -> Iterator[PartitionedTable]:
+    """Open a connection to a metastore for the partitions of one table, given as `database.table`. `access`: the catalog properties that
+    tell who asks, and how (ACCESS_PROPERTIES); what they leave open is taken of Hadoop's configuration.
 
     Raises NoSuchTableError, InvalidInput for a table that is not Hive's own, StorageError.
     """
     parts = identifier_parts(name)
     if len(parts) != 2:
         raise InvalidInput(f"{name!r} is no name of a Hive table.", hint="Name it as in database.table, without a catalog.", table=name)
-    client = HiveClient(settings({"uri": uri}))
+    properties = {"warehouse": "", **(access or {}), "uri": uri}
+    for _, values in metastore_sources(properties, None, os.environ):
+        properties = {**values, **properties}
+    client = HiveClient(settings(properties))
     try:
         yield PartitionedTable(client, _hive_table(client, *parts))
     finally:

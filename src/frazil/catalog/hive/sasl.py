@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
 from typing import Any, Protocol
 
-from frazil.errors import NotInstalledError
+from frazil.errors import NotInstalledError, StorageError
 
 _START, _OK, _COMPLETE = 1, 2, 5
 _LONGEST_CHALLENGE, _LONGEST_FRAME = 1 << 20, 1 << 29
-_AUTH, _INTEGRITY, _PRIVACY = 1, 2, 4  # the layers that RFC 4752 names
+PROTECTIONS = {"privacy": 4, "integrity": 2, "authentication": 1}
+"""The layers of RFC 4752 by the names of hadoop.rpc.protection, the strongest first."""
 _SHOWN = 300
+_NO_CREDENTIALS, _CREDENTIALS_EXPIRED = 7, 11  # routine errors of RFC 2744
+_TICKET_EXPIRED, _KDC_UNREACHABLE = 2529638944, (2529639066, 2529639068)  # MIT's AP_ERR_TKT_EXPIRED; REALM_UNKNOWN, KDC_UNREACH
+_TICKET_HINT = "Get one by kinit (klist lists tickets), or let KRB5_CLIENT_KTNAME name a keytab, by which it is renewed as well."
+_KDC_HINT = "Check the realm and its kdc in krb5.conf (KRB5_CONFIG), and that the KDC runs."
+_PRINCIPAL_ADVICE = (
+    "Check that hive.metastore.kerberos.principal is the metastore's own, as in hive/_HOST@REALM (_HOST stands for the host of uri), "
+    "that the ticket is no older than the keys (kdestroy, kinit), and that the clocks agree; the metastore's log may tell more."
+)
+_INSTALL_HINT = 'pip install "frazil[hive-kerberos]" (it needs Kerberos headers: apt-get install libkrb5-dev gcc, dnf install krb5-devel gcc)'
 
 
 class SaslRefused(Exception):
-    """Report that a server refuses who asks, or that its side of the negotiation makes no sense."""
+    """Report that a server refuses who asks, or that its side of the negotiation makes no sense. `advice`: what to check."""
+
+    def __init__(self, message: str, advice: str | None = None):
+        super().__init__(message)
+        self.advice = advice
 
 
 class Mechanism(Protocol):
@@ -53,19 +68,36 @@ class Plain:
         return data
 
 
+def _gssapi() -> Any:
+    try:
+        import gssapi  # type: ignore[import-not-found, unused-ignore]
+    except ImportError as error:
+        raise NotInstalledError("Kerberos needs gssapi.", hint=_INSTALL_HINT) from error
+    return gssapi
+
+
+def ticket_user() -> str | None:
+    """Return the user that the Kerberos ticket names, as Hadoop shortens alice/host@REALM to alice; None: there is no ticket."""
+    gssapi = _gssapi()
+    try:
+        principal = str(gssapi.Credentials(usage="initiate").name)
+    except gssapi.exceptions.GSSError:
+        return None
+    return principal.partition("@")[0].partition("/")[0]
+
+
 class Kerberos:
-    """Show who asks by a Kerberos ticket (RFC 4752). Of the layers that a server offers the strongest is used: privacy, then integrity."""
+    """Show who asks by a Kerberos ticket (RFC 4752). `protections`: the names of the layers that are wanted, the first one that the server
+    offers is used; none: the strongest one."""
 
     name = "GSSAPI"
 
-    def __init__(self, service: str, host: str, realm: str | None):
-        try:
-            import gssapi  # type: ignore[import-not-found, unused-ignore]
-        except ImportError as error:
-            hint = 'pip install "frazil[hive-kerberos]", with the headers of the system\'s Kerberos (libkrb5-dev, krb5-devel).'
-            raise NotInstalledError("Kerberos needs gssapi.", hint=hint) from error
+    def __init__(self, service: str, host: str, realm: str | None, protections: Sequence[str] = ()):
+        gssapi = _gssapi()
+        self._error: type[Exception] = gssapi.exceptions.GSSError
+        self._principal = f"{service}/{host}" + (f"@{realm}" if realm else "")
         if realm:
-            name = gssapi.Name(f"{service}/{host}@{realm}", gssapi.NameType.kerberos_principal)
+            name = gssapi.Name(self._principal, gssapi.NameType.kerberos_principal)
         else:
             name = gssapi.Name(f"{service}@{host}", gssapi.NameType.hostbased_service)
         flags = (
@@ -73,26 +105,45 @@ class Kerberos:
             gssapi.RequirementFlag.out_of_sequence_detection,
         )  # fmt: skip
         self._context: Any = gssapi.SecurityContext(name=name, usage="initiate", flags=flags)
-        self._layer, self.complete = _AUTH, False
+        self._protections, self.protection, self.complete = tuple(protections), "authentication", False
 
     def step(self, challenge: bytes | None) -> bytes:
-        if not self._context.complete:
-            return bytes(self._context.step(challenge) or b"")
-        offered = bytes(self._context.unwrap(challenge or b"").message)
+        """Return the answer to a challenge. Raises SaslRefused, StorageError where there is no ticket, or no KDC to get one from."""
+        try:
+            if not self._context.complete:
+                return bytes(self._context.step(challenge) or b"")
+            offered = bytes(self._context.unwrap(challenge or b"").message)
+        except self._error as error:
+            raise self._failure(error) from error
         if len(offered) != 4:
             raise SaslRefused("the server offers no layers of security")
-        self._layer = next((layer for layer in (_PRIVACY, _INTEGRITY, _AUTH) if offered[0] & layer), 0)
-        if not self._layer:
-            raise SaslRefused("the server offers no layer of security that is known")
-        longest = 0 if self._layer == _AUTH else min(int.from_bytes(offered[1:]) or 0xFFFFFF, 0xFFFFFF)
+        self.protection = self._chosen(offered[0])
+        longest = 0 if self.protection == "authentication" else min(int.from_bytes(offered[1:]) or 0xFFFFFF, 0xFFFFFF)
         self.complete = True
-        return bytes(self._context.wrap(bytes((self._layer,)) + longest.to_bytes(3), False).message)
+        return bytes(self._context.wrap(bytes((PROTECTIONS[self.protection],)) + longest.to_bytes(3), False).message)
+
+    def _chosen(self, offered: int) -> str:
+        chosen = next((name for name in self._protections or PROTECTIONS if offered & PROTECTIONS[name]), None)
+        if chosen is not None:
+            return chosen
+        names = ", ".join(name for name, layer in PROTECTIONS.items() if offered & layer) or "no layer of security that is known"
+        wanted = f", but hadoop.rpc.protection is {','.join(self._protections)} here" if self._protections else ""
+        raise SaslRefused(f"the server offers {names}{wanted}", "Both sides need a value of hadoop.rpc.protection in common.")
+
+    def _failure(self, error: Any) -> Exception:
+        """Return the error that tells what Kerberos' library refused: on this side it is the same for all servers."""
+        text = "; ".join(error.get_all_statuses(error.min_code, False) if error.min_code else error.get_all_statuses(error.maj_code, True))
+        if error.min_code in _KDC_UNREACHABLE:
+            return StorageError(f"No Kerberos ticket for {self._principal} can be had: {text}.", hint=_KDC_HINT)
+        if error.min_code == _TICKET_EXPIRED or error.maj_code >> 16 & 0xFF in (_NO_CREDENTIALS, _CREDENTIALS_EXPIRED):
+            return StorageError(f"The metastore asks for a Kerberos ticket, and there is none: {text}.", hint=_TICKET_HINT)
+        return SaslRefused(text, _PRINCIPAL_ADVICE)
 
     def wrap(self, data: bytes) -> bytes:
-        return data if self._layer == _AUTH else bytes(self._context.wrap(data, self._layer == _PRIVACY).message)
+        return data if self.protection == "authentication" else bytes(self._context.wrap(data, self.protection == "privacy").message)
 
     def unwrap(self, data: bytes) -> bytes:
-        return data if self._layer == _AUTH else bytes(self._context.unwrap(data).message)
+        return data if self.protection == "authentication" else bytes(self._context.unwrap(data).message)
 
 
 class SaslTransport:
@@ -114,7 +165,8 @@ class SaslTransport:
                 return
             if status != _OK:
                 text = challenge[:_SHOWN].decode("utf-8", "replace")
-                raise SaslRefused(f"the server refuses {self._mechanism.name}: {text or f'status {status}'}")
+                advice = "Check the user and password." if isinstance(self._mechanism, Plain) else _PRINCIPAL_ADVICE
+                raise SaslRefused(f"the server refuses {self._mechanism.name}: {text or f'status {status}'}", advice)
             self._tell(_OK, self._mechanism.step(challenge))
 
     def _tell(self, status: int, body: bytes) -> None:

@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from frazil.catalog.base import flag, option
+from frazil.catalog.hive.sasl import PROTECTIONS, ticket_user
 from frazil.errors import InvalidInput, Unsupported
 from frazil.spec.properties import HIVE_ENGINE_ENABLED, HIVE_LOCK_ENABLED
 from frazil.storage import redact_text
 
 AUTH_MODE, PLAIN_USER = "hive.metastore.client.auth.mode", "hive.metastore.client.plain.username"
 PLAIN_PASSWORD, USE_TLS = "hive.metastore.client.plain.password", "hive.metastore.use.SSL"
+RPC_PROTECTION = "hadoop.rpc.protection"
 _TIMES = {  # milliseconds; the first five are Java's, which takes them of Hadoop's configuration as iceberg.hive.<name>
     "hive.lock-timeout-ms": 180_000,
     "hive.lock-check-min-wait-ms": 50,
@@ -26,10 +28,13 @@ _TIMES = {  # milliseconds; the first five are Java's, which takes them of Hadoo
 }
 _FLAGS = (HIVE_ENGINE_ENABLED.name, HIVE_LOCK_ENABLED.name, "hive.hive2-compatible")
 _SIZE = "hive.table-property-max-size"
+ACCESS_PROPERTIES = (
+    "ugi", "hive.kerberos-authentication", "hive.kerberos-service-name", "hive.metastore.kerberos.principal", RPC_PROTECTION, AUTH_MODE,
+    PLAIN_USER, PLAIN_PASSWORD, USE_TLS, "ssl.cabundle", "ssl.client.cert", "ssl.client.key",
+)  # fmt: skip
+"""Who asks, and what protects the calls."""
 HIVE_PROPERTIES = (
-    "uri", "ugi", "list-all-tables", "unique-table-location", "hive.kerberos-authentication", "hive.kerberos-service-name",
-    "hive.metastore.kerberos.principal", AUTH_MODE, PLAIN_USER, PLAIN_PASSWORD, USE_TLS,
-    "ssl.cabundle", "ssl.client.cert", "ssl.client.key",
+    "uri", "list-all-tables", "unique-table-location", *ACCESS_PROPERTIES,
     *(prefix + key for key in (*_TIMES, *_FLAGS, _SIZE) for prefix in ("", "iceberg.")),
 )  # fmt: skip
 _PORT = 9083
@@ -54,19 +59,22 @@ class PlainIdentity:
 
 @dataclass(frozen=True)
 class KerberosIdentity:
-    """Hold the principal of the metastore, which a Kerberos ticket is asked for. `host` None: the one of the address."""
+    """Hold the principal of the metastore, which a Kerberos ticket is asked for. `host` None: the one of the address. `protections`: the
+    layers that may be used, the best first; none: the strongest one that the server offers."""
 
     service: str
     host: str | None = None
     realm: str | None = None
+    protections: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class HiveSettings:
-    """Hold the settings of one Hive catalog. Times are in seconds. `groups`: those of the user, told to the metastore."""
+    """Hold the settings of one Hive catalog. Times are in seconds. `ugi`: the user whom a property names. `groups`: those of the user,
+    told to the metastore."""
 
     addresses: tuple[tuple[str, int], ...]
-    user: str
+    ugi: str | None
     groups: tuple[str, ...]
     lock_enabled: bool
     engine_enabled: bool
@@ -85,14 +93,19 @@ class HiveSettings:
     """Who asks, by SASL; None: without SASL, the user is only told."""
     tls: Tls | None = None
 
+    @property
+    def user(self) -> str:
+        """Return who owns what is created: the user of `ugi`, else of the Kerberos ticket as Java has it, else of the process."""
+        return self.ugi or (ticket_user() if isinstance(self.identity, KerberosIdentity) else None) or _user()
+
 
 def settings(properties: Mapping[str, str]) -> HiveSettings:
     """Read the settings. Raises InvalidInput for an invalid value, Unsupported for one that is not served."""
-    user, *groups = (properties.get("ugi") or _user()).split(":")
-    if not user:
+    user, *groups = (properties.get("ugi") or "").split(":")
+    if not user and properties.get("ugi"):
         raise InvalidInput("Catalog property ugi must be a user, or user:group.")
     return HiveSettings(
-        addresses(properties["uri"]), user, tuple(g for g in groups if g),
+        addresses(properties["uri"]), user or None, tuple(g for g in groups if g),
         _flag(properties, HIVE_LOCK_ENABLED.name, True), _flag(properties, HIVE_ENGINE_ENABLED.name, False),
         _flag(properties, "hive.hive2-compatible", True), flag(properties, "list-all-tables", default=False),
         flag(properties, "unique-table-location", default=False), _number(properties, _SIZE, 32_672, least=0), *_times(properties),
@@ -107,6 +120,8 @@ def _times(properties: Mapping[str, str]) -> tuple[float, float, float, float, f
 
 
 def _identity(properties: Mapping[str, str]) -> PlainIdentity | KerberosIdentity | None:
+    if RPC_PROTECTION in properties and not by_kerberos(properties):
+        raise InvalidInput(f"Catalog property {RPC_PROTECTION} has no effect without hive.kerberos-authentication=true.")
     mode = properties.get(AUTH_MODE, "NOSASL").strip().upper()
     if flag(properties, "hive.kerberos-authentication", default=False):
         if mode not in ("NOSASL", "KERBEROS"):
@@ -126,12 +141,27 @@ def _identity(properties: Mapping[str, str]) -> PlainIdentity | KerberosIdentity
     raise Unsupported(f"Catalog property {AUTH_MODE} is {mode}.", hint="Served are NOSASL, PLAIN and KERBEROS.")
 
 
+def by_kerberos(properties: Mapping[str, str]) -> bool:
+    """Tell whether properties say that a Kerberos ticket shows who asks."""
+    mode = properties.get(AUTH_MODE, "").strip().upper()
+    return mode == "KERBEROS" or flag(properties, "hive.kerberos-authentication", default=False)
+
+
+def _protections(properties: Mapping[str, str]) -> tuple[str, ...]:
+    text = properties.get(RPC_PROTECTION)
+    names = () if text is None else tuple(name.strip().lower() for name in text.split(","))
+    if any(name not in PROTECTIONS for name in names):
+        hint = f"There are {', '.join(PROTECTIONS)}, of which several may be given with commas between them."
+        raise InvalidInput(f"Catalog property {RPC_PROTECTION} is {text}.", hint=hint)
+    return names
+
+
 def _kerberos(properties: Mapping[str, str]) -> KerberosIdentity:
     """Read the metastore's principal: Java's `hive.metastore.kerberos.principal`, as in hive/_HOST@REALM, or PyIceberg's name of the
     service alone."""
     principal, service = properties.get("hive.metastore.kerberos.principal"), properties.get("hive.kerberos-service-name")
     if not principal:
-        return KerberosIdentity(service or "hive")
+        return KerberosIdentity(service or "hive", protections=_protections(properties))
     match = re.fullmatch(r"([^/@\s]+)(?:/([^/@\s]+))?(?:@([^/@\s]+))?", principal)
     if match is None:
         text = f"Catalog property hive.metastore.kerberos.principal must look like hive/_HOST@REALM, not {principal!r}."
@@ -139,7 +169,7 @@ def _kerberos(properties: Mapping[str, str]) -> KerberosIdentity:
     if service and service != match[1]:
         text = f"Catalog property hive.kerberos-service-name is {service}, but hive.metastore.kerberos.principal is {principal}."
         raise InvalidInput(text, hint="Keep one of them.")
-    return KerberosIdentity(match[1], None if match[2] in (None, "_HOST") else match[2], match[3])
+    return KerberosIdentity(match[1], None if match[2] in (None, "_HOST") else match[2], match[3], _protections(properties))
 
 
 def _tls(properties: Mapping[str, str]) -> Tls | None:

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 
-from frazil.catalog.hive.settings import AUTH_MODE, HIVE_PROPERTIES, PLAIN_USER, USE_TLS
+from frazil.catalog.hive.settings import AUTH_MODE, HIVE_PROPERTIES, PLAIN_USER, RPC_PROTECTION, USE_TLS, by_kerberos
 from frazil.errors import InvalidInput, Unsupported
 from frazil.storage.hdfs_options import hadoop_folder, of_files, site_values
 from frazil.storage.locations import join, scheme_of
@@ -42,7 +42,7 @@ def is_hive(properties: Mapping[str, str]) -> bool:
 
 def is_metastore_setting(key: str) -> bool:
     """Tell whether a setting of a Spark session is one of Hadoop's that a Hive catalog takes."""
-    return key.startswith(_OF_SPARK) and _is_taken(key.removeprefix(_OF_SPARK))
+    return key.startswith(_OF_SPARK) and (_is_taken(key.removeprefix(_OF_SPARK)) or key == _OF_SPARK + RPC_PROTECTION)
 
 
 def metastore_sources(
@@ -56,6 +56,17 @@ def metastore_sources(
         yield place, _translated({k.removeprefix(_OF_SPARK): v for k, v in spark_conf.items() if is_metastore_setting(k)}, place, known)
     path = _site_file(environ)
     yield path or "hive-site.xml (none found)", _translated(site_values(path), path, known) if path else {}
+    if by_kerberos(known):  # as Hadoop has it for all its services, whether they ask for tickets or not
+        yield from _protections(spark_conf or {}, path, hadoop_folder(environ))
+
+
+def _protections(spark_conf: Mapping[str, str], hive_site: str | None, folder: str | None) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield where hadoop.rpc.protection is told: in the Spark session, hive-site.xml, core-site.xml."""
+    if protection := spark_conf.get(_OF_SPARK + RPC_PROTECTION):
+        yield f"the Spark session ({_OF_SPARK}*)", {RPC_PROTECTION: protection}
+    for path in (hive_site, folder and os.path.join(folder, "core-site.xml")):
+        if protection := site_values(path).get(RPC_PROTECTION) if path else None:
+            yield path or "", {RPC_PROTECTION: protection}
 
 
 def _is_taken(key: str) -> bool:

@@ -124,15 +124,15 @@ def _tls_context(tls: Tls) -> ssl.SSLContext:
 
 
 def transport_over(socket: Any, address: tuple[str, int], limits: AnswerLimits, settings: HiveSettings) -> Any:
-    """Return the transport over an open socket; with SASL, after the server knows who asks. Raises SaslRefused, NotInstalledError, and what
-    the libraries raise."""
+    """Return the transport over an open socket; with SASL, after the server knows who asks. Raises SaslRefused, NotInstalledError,
+    StorageError where there is no Kerberos ticket, and what the libraries raise."""
     identity = settings.identity
     if identity is None:
         return thrift_library().transports.TBufferedTransport(socket)
     if isinstance(identity, PlainIdentity):
         mechanism: Mechanism = Plain(identity.user, identity.password)
     else:
-        mechanism = Kerberos(identity.service, identity.host or address[0], identity.realm)
+        mechanism = Kerberos(identity.service, identity.host or address[0], identity.realm, identity.protections)
     sasl = SaslTransport(socket, mechanism)
     limits.begin()
     sasl.negotiate()
@@ -141,6 +141,4 @@ def transport_over(socket: Any, address: tuple[str, int], limits: AnswerLimits, 
 
 def protocol_over(transport: Any) -> Any:
     """Return the binary protocol over a transport, with limits for texts and lists."""
-    return thrift_library().protocols.TBinaryProtocol(
-        transport, string_length_limit=_LONGEST_TEXT, container_length_limit=_LONGEST_LIST
-    )
+    return thrift_library().protocols.TBinaryProtocol(transport, string_length_limit=_LONGEST_TEXT, container_length_limit=_LONGEST_LIST)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from frazil.catalog.hive import ACCESS_PROPERTIES
 from frazil.errors import InvalidInput, Unsupported
 from frazil.spec.durations import duration_ms
 from frazil.spec.properties import size_in_bytes
@@ -18,7 +19,7 @@ _KNOWN = (
     *(_COMMIT + n for n in ("trigger", "delay", "watermark-time-zone", "success-file.name", "end-input")),
     *(_COMMIT + "policy." + n for n in ("kind", "class", "class.parameters")),
     *(_EXTRACTOR + n for n in ("kind", "class", "timestamp-pattern", "timestamp-formatter", "on-unparsable")),
-    *(_COMMIT + "metastore." + n for n in ("uri", "table")),
+    *(_COMMIT + "metastore." + n for n in ("uri", "table", *ACCESS_PROPERTIES)),
     "partition.default-name", "watermark-column", "watermark-delay", "compaction.file-size",
 )  # fmt: skip
 _NEED_POLICIES = ("partition.default-name", "watermark-column", "watermark-delay")
@@ -46,7 +47,8 @@ class PartitionCommitOptions:
 
     `custom`: the functions to call where `policies` lists custom. `on_unparsable`: `fail`, or `warn` to leave out partitions whose time
     cannot be determined, with a warning. `merge_target`: bytes of the files that merge makes; None: the table's target file size.
-    `metastore_uri`, `metastore_table`: where the policy metastore adds partitions; the table as `database.table`.
+    `metastore_uri`, `metastore_table`: where the policy metastore adds partitions; the table as `database.table`. `metastore_access`: the
+    properties of a Hive catalog that tell who asks there.
     """
 
     policies: tuple[str, ...] = ()
@@ -68,6 +70,7 @@ class PartitionCommitOptions:
     merge_target: int | None = None
     metastore_uri: str | None = None
     metastore_table: str | None = None
+    metastore_access: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # a password among them
 
     @property
     def enabled(self) -> bool:
@@ -128,6 +131,7 @@ def partition_commit_options(options: Mapping[str, Any], policies: Sequence[Call
         merge_target=None if take("compaction.file-size") is None else _size("compaction.file-size", take("compaction.file-size")),
         metastore_uri=_text(take(_COMMIT + "metastore.uri")),
         metastore_table=_text(take(_COMMIT + "metastore.table")),
+        metastore_access=tuple((n, str(value)) for n in ACCESS_PROPERTIES if (value := take(f"{_COMMIT}metastore.{n}")) is not None),
     )
     _check(parsed, option_values, str(take(_EXTRACTOR + "kind", "custom" if _EXTRACTOR + "class" in option_values else "default")))
     return parsed

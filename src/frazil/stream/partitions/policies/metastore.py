@@ -13,20 +13,23 @@ from frazil.stream.partitions.policies.context import PartitionContext, Policy
 
 def metastore(options: PartitionCommitOptions) -> Policy:
     """Make the policy: the partition is added, or updated where it is there, so that Hive and Spark SQL read it."""
-    uri, name = options.metastore_uri or "", options.metastore_table or ""
 
     def announce(context: PartitionContext) -> None:
         nulls = (value is None for value in context.partition.values)
         values = [HIVE_NULL if null else text for null, text in zip(nulls, context.partition_values, strict=True)]
-        with partitioned_table(uri, name) as table:
+        with partitioned_table(*_target(options)) as table:
             table.announce(values, context.path)
 
     return announce
 
 
+def _target(options: PartitionCommitOptions) -> tuple[str, str, dict[str, str]]:
+    return options.metastore_uri or "", options.metastore_table or "", dict(options.metastore_access)
+
+
 def check_metastore(options: PartitionCommitOptions, keys: Sequence[str]) -> None:
     """Check that the metastore has the table, with these partition columns. Raises NoSuchTableError, InvalidInput, StorageError."""
-    with partitioned_table(options.metastore_uri or "", options.metastore_table or "") as table:
+    with partitioned_table(*_target(options)) as table:
         if table.keys != tuple(key.lower() for key in keys):
             raise InvalidInput(
                 f"The Hive table {table.name} is partitioned by {', '.join(table.keys) or 'nothing'}, the stream by {', '.join(keys)}.",
