@@ -23,7 +23,7 @@ _PRINCIPAL_ADVICE = (
     "Check that hive.metastore.kerberos.principal is the metastore's own, as in hive/_HOST@REALM (_HOST stands for the host of uri), "
     "that the ticket is no older than the keys (kdestroy, kinit), and that the clocks agree; the metastore's log may tell more."
 )
-_INSTALL_HINT = 'pip install "frazil[hive-kerberos]" (it needs Kerberos headers: apt-get install libkrb5-dev gcc, dnf install krb5-devel gcc)'
+_INSTALL_HINT = 'pip install "frazil[hive-kerberos]" (needs Kerberos headers: apt-get install libkrb5-dev gcc, dnf install krb5-devel gcc)'
 
 
 class SaslRefused(Exception):
