@@ -140,17 +140,23 @@ def test_a_stream_on_workers_without_frazil_or_with_another_version_ends_with_th
     assert told["packed streams"] == [100]
 
 
-def test_copies_of_slow_tasks_that_speculation_starts_leave_no_row_twice_and_no_file(cluster: object, tmp_path: Path) -> None:
-    """The slow attempts write as well, after Spark has killed them."""
-    late, marks = ROOT / "tests/contract/late", tmp_path / "marks"
+def speculated(job: str, cluster: object, place: Path) -> dict[str, Any]:
+    """What a job of tests/contract/late has found."""
+    late, marks = ROOT / "tests/contract/late", place / "marks"
     marks.mkdir()
     path = os.pathsep.join([str(late), str(ROOT / "src")])
     env = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "PYTHONPATH": path}
-    command = [sys.executable, str(late / "job.py"), str(cluster), str(tmp_path / "lake"), f"spark.executorEnv.PYTHONPATH={path}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env={**env, "FRAZIL_TEST_LATE": str(marks)}, cwd=tmp_path)
+    command = [sys.executable, str(late / job), str(cluster), str(place / "lake"), f"spark.executorEnv.PYTHONPATH={path}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env={**env, "FRAZIL_TEST_LATE": str(marks)}, cwd=place)
     line = next((x for x in done.stdout.splitlines() if x.startswith("FOUND ")), None)
     assert line is not None, done.stderr[-3000:]
-    found = json.loads(line.removeprefix("FOUND "))
+    found: dict[str, Any] = json.loads(line.removeprefix("FOUND "))
+    return found
+
+
+def test_copies_of_slow_tasks_that_speculation_starts_leave_no_row_twice_and_no_file(cluster: object, tmp_path: Path) -> None:
+    """The slow attempts write as well, after Spark has killed them."""
+    found = speculated("job.py", cluster, tmp_path)
     states = [{n: n for n in range(100)}]
     states.append({n: n for n in range(100) if n % 10 != 3})
     states.append({**states[1], **{n: n * 10 for n in range(90, 110)}})
@@ -162,3 +168,20 @@ def test_copies_of_slow_tasks_that_speculation_starts_leave_no_row_twice_and_no_
         assert seen["orphans"] == [], name
     assert any(m.endswith("-late") for m in found["marks"])
     assert found["later"] == []
+
+
+@pytest.mark.soak
+def test_copies_of_slow_tasks_of_a_stream_leave_each_batch_once_and_no_file(cluster: object, tmp_path: Path) -> None:
+    """Of appends by Spark's own writer, of upserts that look up their keys, and of upserts by equality deletes."""
+    found = speculated("stream_job.py", cluster, tmp_path)
+    first, second = [[n, n] for n in range(100)], [[n, n * 10] for n in range(90, 110)]
+    assert set(found["streams"]) == {"append", "lookup", "equality-deletes"}
+    for name, seen in found["streams"].items():
+        assert seen["copies"] > 0, (name, "speculation did not happen", found["marks"])
+        assert seen["rows"] == (sorted([*first, *second]) if name == "append" else [*first[:90], *second]), name
+        assert [n for n, *_ in seen["told"]] == [0, 1] and seen["snapshots"] == 2, name
+        assert seen["orphans"] == [], name
+    told = [found["streams"][name]["told"] for name in ("append", "lookup")]
+    assert told == [[[0, 100, 0], [1, 20, 0]], [[0, 100, 0], [1, 10, 10]]]
+    assert any(m.startswith("stream-") and m.endswith("-late") for m in found["marks"]), "a slow attempt has written after its copy"
+    assert found["later"] == [] and found["staged"] == []

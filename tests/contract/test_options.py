@@ -15,7 +15,7 @@ import pytest
 import frazil
 from frazil.arrow.write.write_options import WriteOptions, write_options
 from frazil.catalog import load, served
-from frazil.errors import FrazilError, InvalidInput, ValidationException
+from frazil.errors import FrazilError, InvalidInput, Unsupported, ValidationException
 from frazil.spark.door import read_target
 from frazil.spec.properties import TABLE_PROPERTIES
 from tests.docs.test_options import TEXT, listed
@@ -325,7 +325,7 @@ def test_options_of_sparks_tasks_hold_in_one_process(catalog, name, value):
 BAD_READS = {
     "split-size": "x", "lookback": 0, "file-open-cost": -1, "snapshot-id": "x", "as-of-timestamp": "x", "timestampasof": "yesterday",
     "start-snapshot-id": "x", "end-snapshot-id": "x", "start-timestamp": "x", "end-timestamp": "x", "vectorization-enabled": "maybe",
-    "batch-size": -1, "locality": "x", "aggregate-push-down-enabled": "x", "branch": "nope", "tag": "nope", "versionasof": "nope",
+    "aggregate-push-down-enabled": "x", "branch": "nope", "tag": "nope", "versionasof": "nope",
 }  # fmt: skip
 
 
@@ -338,8 +338,13 @@ def test_read_options_are_complete_and_bad_values_told(tmp_path):
         found = read_target.locate(read_target.read_request({"path": t.location(), **options}), {}).reading().plan()
         return [task.file.file_path for task in found.tasks()]
 
-    for hint, value in zip(read_target._HINTS, ("false", "17", "true", "false"), strict=True):
-        assert read({hint: value}) == read({}) == [f.file.file_path for f in t.scan().plan_files()] != [], hint
+    for hint, done, other in (("vectorization-enabled", "TRUE", "false"), ("aggregate-push-down-enabled", False, True)):
+        assert read({hint: done}) == read({}) == [f.file.file_path for f in t.scan().plan_files()] != [], hint
+        with pytest.raises(Unsupported, match=f"{hint}={str(other).lower()} is not supported.*Leave it out"):
+            read({hint: other})
+    for name, told_instead in (("batch-size", "columnarReaderBatchSize"), ("locality", "spark.locality.wait")):
+        with pytest.raises(Unsupported, match=f"'{name}'.*{told_instead}"):
+            read({name: "17"})
     for name, value in BAD_READS.items():
         with pytest.raises(FrazilError) as told:
             read({name: value})

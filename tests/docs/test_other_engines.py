@@ -22,7 +22,7 @@ REFUSES = (InvalidInput, Unsupported)
 VALUES = {
     "streaming": "true", "starting-strategy": "TABLE_SCAN_THEN_INCREMENTAL", "start-tag": "t", "branch": "main", "monitor-interval": "10s",
     "case-sensitive": "true", "watermark-column": "ts", "watermark-column-time-unit": "microseconds", "vectorization-enabled": "true",
-    "locality": "true", "streaming-skip-delete-snapshots": "true", "streaming-skip-overwrite-snapshots": "true", "write-format": "parquet",
+    "locality": "false", "streaming-skip-delete-snapshots": "true", "streaming-skip-overwrite-snapshots": "true", "write-format": "parquet",
     "compression-codec": "zstd", "compression-strategy": "speed", "distribution-mode": "hash", "fanout-enabled": "true",
     "merge-schema": "true", "snapshot-property.<name>": "x",
 }  # fmt: skip

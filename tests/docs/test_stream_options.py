@@ -16,7 +16,7 @@ def listed(part: str) -> set[str]:
 
 def test_every_option_of_streaming_reads_is_documented() -> None:
     documented = {name.replace("_", "-") for name in listed(TEXT.split("## Options")[1].split("\n## ")[0])}
-    assert documented == set(KNOWN) - {"vectorization-enabled", "locality"}, "hints of Java's are taken and have no effect"
+    assert documented == set(KNOWN)
 
 
 def test_every_starting_strategy_is_documented() -> None:

@@ -43,11 +43,14 @@ def late(work, kind):
 def _install():
     from frazil.spark.dml import change_tasks as row_changes_tasks
     from frazil.spark.dml import staging
+    from frazil.spark.streams import batch_rows
     from frazil.spark.tasks import spark_runner as run
     from frazil.spark.write import arrow_write
 
     run.work_on = late(run.work_on, "work")
     arrow_write.write_part = late(arrow_write.write_part, "arrow")
+    batch_rows.stage_part = late(batch_rows.stage_part, "stream")
+    batch_rows.write_part = late(batch_rows.write_part, "stream")
     staging.write_part = late(staging.write_part, "stage")
     row_changes_tasks.write_rows_and_positions = late(row_changes_tasks.write_rows_and_positions, "changes")
 

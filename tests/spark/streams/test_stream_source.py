@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 
 import pyarrow as pa
@@ -12,6 +13,9 @@ import pytest
 import frazil
 from frazil.errors import InvalidInput, Unsupported
 from frazil.spark.host.jvm import is_classic
+from frazil.stream.source.offset import parse_offset
+from frazil.stream.source.options import stream_options
+from frazil.stream.source.source import StreamSource
 from tests.peers.rowsum import rowsum
 
 pytestmark = pytest.mark.spark
@@ -240,3 +244,50 @@ def test_tables_of_other_engines_are_read_as_their_own_readers_do(spark, golden,
     writer.trigger(availableNow=True).start().awaitTermination(300)
     expected = golden[name].expected
     assert rowsum(spark.table(f"golden_{name}").toArrow(), expected["schema"]) == {"rows": expected["rows"], "sum": expected["checksum"]}
+
+
+def logged(checkpoint):
+    """The texts of a source's offsets in a checkpoint, batch by batch."""
+    logs = sorted((checkpoint / "offsets").glob("[0-9]*"), key=lambda f: int(f.name))
+    return [log.read_text().splitlines()[2] for log in logs]
+
+
+def canonical(text):
+    return json.dumps(parse_offset(json.loads(text)).to_dict())
+
+
+def test_a_restarted_query_whose_position_expired_says_what_to_do_and_goes_on_as_told(spark, table, drain, tmp_path):
+    """The log of offsets never holds null, and holds each position as one text, whichever run wrote it."""
+    read = lambda **options: table.read_stream(spark, starting_strategy="TABLE_SCAN_THEN_INCREMENTAL", **options)
+    assert ids(drain(read())) == ALL
+    for k in (5, 6, 7):
+        append(table, k)
+    table.maintenance.expire_snapshots(older_than=time.time_ns() // 1_000_000, retain_last=2)
+    with pytest.raises(Exception, match=r"(?s)ValidationError.*was expired or removed.*on-expired=earliest.*on-expired=latest"):
+        drain(read(on_rollback="latest"))
+    assert ids(drain(read(on_expired="earliest"))) == [*ALL, *(10 * k + n for k in (5, 6, 7) for n in range(3))]
+    texts = logged(tmp_path / "checkpoint")
+    assert len(texts) == 2 and [canonical(t) for t in texts] == texts, "the run that failed has logged nothing"
+    source = StreamSource(lambda: table.refresh()._loaded, stream_options({}), table.schema())
+    assert json.dumps(source.latest_offset(json.loads(texts[-1]))) == texts[-1], "equal offsets are equal texts"
+
+
+@pytest.mark.soak
+def test_a_restarted_query_whose_branch_was_rolled_back_says_what_to_do_and_goes_on_as_told(spark, table, drain, tmp_path):
+    read = lambda **options: table.read_stream(spark, starting_strategy="TABLE_SCAN_THEN_INCREMENTAL", **options)
+    assert ids(drain(read())) == ALL
+    assert drain(read()) == [] and len(logged(tmp_path / "checkpoint")) == 1, "nothing new makes no batch"
+    with table.manage_snapshots() as update:
+        update.rollback_to_snapshot(table.history()[-2].snapshot_id)
+    for checkpoint in ("earliest", "latest"):
+        shutil.copytree(tmp_path / "checkpoint", tmp_path / checkpoint)
+    with pytest.raises(Exception, match=r"(?s)ValidationError.*rolled back or replaced.*on-rollback=earliest.*on-rollback=latest"):
+        drain(read(on_expired="latest"))
+    assert drain(read(on_rollback="latest"), "latest") == []
+    assert ids(drain(read(on_rollback="earliest"), "earliest")) == ALL[:-3]
+    append(table, 8)
+    for checkpoint in ("earliest", "latest"):
+        assert ids(drain(read(), checkpoint)) == [80, 81, 82]
+        texts = logged(tmp_path / checkpoint)
+        assert [canonical(t) for t in texts] == texts
+    assert len(texts) == 3, "the reset and the batch after it"

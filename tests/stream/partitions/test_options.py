@@ -95,7 +95,7 @@ def test_wrong_and_contradictory_options_are_refused_with_a_sentence(options, sa
     "name",
     ["sink.rolling-policy.file-size", "sink.rolling-policy.rollover-interval", "sink.rolling-policy.inactivity-interval",
      "sink.rolling-policy.check-interval", "compaction.parallelism", "sink.shuffle-by-partition.enable", "sink.parallelism",
-     "partition.idle-time-to-done", "partition.mark-done-action"],
+     "partition.idle-time-to-done", "partition.mark-done-action", "partition.mark-done.recover-from-state"],
 )  # fmt: skip
 def test_options_of_flink_and_paimon_that_mean_nothing_here_are_refused_with_what_to_do(name):
     with pytest.raises(Unsupported, match=name.replace(".", r"\.")) as caught:

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from frazil.errors import InvalidInput, Unsupported
+from frazil.maintain.stream_tasks import upkeep
+from frazil.maintain.triggers import upkeep_options
 from frazil.stream.sink.options import SinkOptions, sink_options
 from tests.stream.sink.streams import make_table, sink_of
 
@@ -47,6 +49,11 @@ def test_names_may_be_written_with_dashes_or_underscores_and_lists_as_text() -> 
         ({"write-parallelism": "4", "distribution-mode": "hash"}, "write-parallelism"),
         ({"write-parallelism": "4", "write-mode": "complete", "advisory-partition-size": "1000"}, "advisory-partition-size"),
         ({"flink-maintenance.expire-snapshots.enabled": "true"}, "maintenance.expire.enabled"),
+        ({"flink-maintenance.rewrite.max-bytes": "1000"}, "docs/maintenance.md"),
+        ({"flink-maintenance.lock.jdbc.uri": "jdbc:x"}, "maintenance.lease-duration"),
+        ({"flink-maintenance.lock-check-delay-seconds": "30"}, "maintenance.lease-duration"),
+        ({"flink-maintenance.parallelism": "4"}, "docs/maintenance.md"),
+        ({"partition.mark-done.at": "now"}, "Unknown option of partition commit"),
         ({"range-distribution-statistics-type": "Auto"}, "distribution-mode=range"),
         ({"table-refresh-interval": "10s"}, "table-refresh-interval"),
         ({"sink.partition-commit.delay": "1 h"}, "sink.partition-commit.delay"),
@@ -58,6 +65,26 @@ def test_what_is_unknown_or_contradicts_is_refused_by_name(given: dict[str, Any]
     with pytest.raises((InvalidInput, Unsupported)) as told:
         sink_options(given)
     assert word in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("rewrite.enabled", "true"), ("rewrite.schedule.commit-count", "10"), ("rewrite.schedule.data-file-count", "10"),
+     ("rewrite.schedule.data-file-size", "10"), ("rewrite.schedule.interval-second", "10 s"), ("rewrite.partial-progress.enabled", "true"),
+     ("rewrite.partial-progress.max-commits", "3"), ("expire-snapshots.max-snapshot-age-seconds", "3 d"),
+     ("expire-snapshots.retain-last", "2"), ("expire-snapshots.clean-expired-metadata", "true"),
+     ("expire-snapshots.schedule.commit-count", "2"), ("delete-orphan-files.min-age-seconds", "3 d"),
+     ("delete-orphan-files.location", "/x"), ("delete-orphan-files.prefix-mismatch-mode", "ERROR"),
+     ("convert-equality-deletes.schedule.commit-count", "2"), ("rate-limit-seconds", "60 s")],
+)  # fmt: skip
+def test_what_is_said_instead_of_flinks_options_of_maintenance_is_an_option(name: str, value: str, tmp_path: Path) -> None:
+    with pytest.raises(Unsupported) as told:
+        sink_options({f"flink-maintenance.{name}": value})
+    instead = str(told.value).split("Use ")[1].split(",")[0].rstrip(".")
+    task = instead.split(".")[1]
+    maintained, rest = upkeep_options({instead: value} | ({} if task == "rate-limit" else {f"maintenance.{task}.every-interval": "1 h"}))
+    assert maintained is not None and not rest
+    upkeep(maintained, make_table(tmp_path).metadata)
 
 
 def test_keys_are_the_identifier_fields_unless_they_are_named(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frazil
-from frazil.errors import CorruptData, InvalidInput, NoSuchRefError, StorageError, ValidationError
+from frazil.errors import CorruptData, InvalidInput, StorageError, ValidationError
 from frazil.scan.options import SplitOptions, default_workers
 from frazil.scan.plan import clear_caches
 from frazil.stream.source.options import Limits
@@ -263,108 +263,6 @@ def test_updates_are_told_by_identifier_fields() -> None:
     assert sorted((r["id"], r["p"], r["_change_type"]) for r in found) == [
         (1, 0, "INSERT"), (2, 0, "INSERT"), (2, 0, "UPDATE_BEFORE"), (2, 5, "UPDATE_AFTER"),
     ]  # fmt: skip
-
-
-# --- lost positions
-
-
-def at_the_end(story: Story, **options: Any) -> dict[str, Any]:
-    return as_stored(drained(story.source(**EARLIEST, **options))[1])
-
-
-def expired(story: Story) -> dict[str, Any]:
-    at = at_the_end(story)
-    done = story.snapshot_of[-1]
-    between = [story.do("a"), story.do("a")]
-    story.do("a")
-    story.expire(*story.snapshot_of[: story.snapshot_of.index(done)], done, *between[:1])
-    return at
-
-
-def test_a_position_that_expired_is_good_while_a_kept_snapshot_names_it_as_parent() -> None:
-    story = Story("aa")
-    at = at_the_end(story)
-    last = story.do("a")
-    story.expire(*story.snapshot_of[:2])
-    assert drained(story.source(), at)[0] == story.rows_added(last) == story.ids(2)
-
-
-@pytest.mark.parametrize(("policy", "expected"), [("earliest", "34"), ("latest", "")])
-def test_after_an_expired_position_a_stream_goes_on_as_told(policy: str, expected: str) -> None:
-    story = Story("aa")
-    at = expired(story)
-    with pytest.raises(ValidationError, match="expired or removed.*on-expired=earliest"):
-        drained(story.source(on_rollback=policy), at)
-    source = story.source(on_expired=policy)
-    found, end = drained(source, at)
-    assert sorted(found) == [i for k in expected for i in story.ids(int(k))]
-    story.do("a")
-    assert sorted(drained(story.source(), end)[0]) == story.ids(5)
-
-
-@pytest.mark.parametrize(("policy", "expected"), [("earliest", "0"), ("latest", "")])
-def test_after_a_rollback_a_stream_goes_on_as_told(policy: str, expected: str) -> None:
-    story = Story("aaa")
-    at = at_the_end(story)
-    story.roll_back(story.snapshot_of[0])
-    with pytest.raises(ValidationError, match="no ancestor of the head of branch main.*on-rollback=earliest"):
-        drained(story.source(on_expired=policy), at)
-    found, end = drained(story.source(on_rollback=policy), at)
-    assert sorted(found) == [i for k in expected for i in story.ids(int(k))]
-    story.do("a")
-    assert sorted(drained(story.source(), end)[0]) == story.ids(3)
-
-
-def test_a_batch_of_a_reset_is_planned_again_from_its_own_end() -> None:
-    story = Story("aaa")
-    at = at_the_end(story)
-    story.roll_back(story.snapshot_of[1])
-    end = as_stored(story.source(on_rollback="earliest").latest_offset(at))
-    assert sorted(ids_of(story.source(on_rollback="earliest").plan(at, end))) == [0, 1, 10, 11]
-
-
-def test_a_table_that_was_made_anew_is_not_taken_for_the_old_one() -> None:
-    story, other = Story("aa"), Story("a")
-    at = at_the_end(story)
-    with pytest.raises(ValidationError, match="dropped and created again.*on-rollback=earliest"):
-        drained(other.source(), at)
-    with pytest.raises(ValidationError, match="dropped and created again"):
-        other.source().plan(story.source().initial_offset(), at)
-    assert sorted(drained(other.source(on_rollback="earliest"), at)[0]) == [0, 1]
-
-
-def test_a_logged_batch_whose_end_is_gone_fails_or_is_left_out_as_told() -> None:
-    story = Story("aaa")
-    source = story.source(**EARLIEST, max_planning_snapshot_count=2)
-    start = source.initial_offset()
-    end = as_stored(source.latest_offset(start))
-    story.expire(*story.snapshot_of[:2])
-    with pytest.raises(ValidationError, match="on-expired=earliest"):
-        story.source(**EARLIEST).plan(start, end)
-    again = story.source(**EARLIEST, on_expired="earliest")
-    assert ids_of(again.plan(start, end)) == []
-    assert sorted(drained(again, end)[0]) == story.ids(2)
-
-
-def test_a_table_that_gets_its_uuid_while_a_stream_runs_is_the_same_table() -> None:
-    story = Story("aa")
-    at = drained(story.source(**EARLIEST))[1]
-    text = json.dumps(at)
-    without = json.loads(text.replace(str(story.table.metadata.table_uuid), "None"))  # as the offset of a v1 table that has none
-    story.do("a")
-    assert without != at and drained(story.source(**EARLIEST), without)[0] == story.ids(2)
-
-
-def test_a_branch_that_is_gone_is_an_error() -> None:
-    story = Story("aa")
-    with story.table.manage_snapshots() as update:
-        update.create_branch(story.snapshot_of[1], "b")
-    source = story.source(**EARLIEST, branch="b")
-    _, at = drained(source)
-    with story.table.manage_snapshots() as update:
-        update.remove_branch("b")
-    with pytest.raises(NoSuchRefError, match="b"):
-        drained(story.source(branch="b"), at)
 
 
 # --- evolution

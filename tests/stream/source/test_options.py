@@ -109,6 +109,24 @@ def test_options_of_batch_reads_are_refused_by_name(name: str) -> None:
     assert name.lower() not in KNOWN
 
 
+@pytest.mark.parametrize(("name", "done", "other"), [("vectorization-enabled", True, "false"), ("locality", "False", "true")])
+def test_options_that_tune_javas_reader_are_taken_where_they_say_what_is_done_and_else_refused(name: str, done: Any, other: str) -> None:
+    assert stream_options({name: done}) == stream_options({})
+    with pytest.raises(Unsupported, match=f"{name}={other} is not supported: .*Leave it out"):
+        stream_options({name: other})
+    with pytest.raises(InvalidInput, match=f"'{name}' is true or false, not 'maybe'"):
+        stream_options({name: "maybe"})
+
+
+@pytest.mark.parametrize(
+    ("unit", "milliseconds"),
+    [("DAYS", 86_400_000), ("HOURS", 3_600_000), ("MINUTES", 60_000), ("Seconds", 1000), ("milliseconds", 1), ("microseconds", 1e-3),
+     ("NANOSECONDS", 1e-6)],
+)  # fmt: skip
+def test_a_watermark_column_of_numbers_counts_in_any_of_javas_units(unit: str, milliseconds: float) -> None:
+    assert stream_options({"watermark-column": "n", "watermark-column-time-unit": unit}).watermark_factor == milliseconds
+
+
 def test_the_tables_name_and_the_options_must_agree() -> None:
     assert stream_options({"on-non-append": "changes"}, changes=True).changes
     assert stream_options({"branch": "b"}, branch="b").branch == "b"

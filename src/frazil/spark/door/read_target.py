@@ -21,15 +21,17 @@ from frazil.ops.reading_changelog import ChangelogReading
 from frazil.scan.changelog_range import ChangelogRange
 from frazil.scan.inspect import metadata_table
 from frazil.scan.options import SPLIT_OPTIONS
+from frazil.scan.read_hints import VECTORIZATION, VECTORIZED, ReadHint, check_hints
 from frazil.scan.snapshot_ref import selector_options
 from frazil.scan.suffixes import CHANGES, load_named, read_suffixes, split_location
 
 _SELECTORS = ("snapshot-id", "as-of-timestamp", "branch", "tag", "versionasof", "timestampasof")
 _RANGE = ("start-snapshot-id", "end-snapshot-id", "start-timestamp", "end-timestamp")
-_HINTS = ("vectorization-enabled", "batch-size", "locality", "aggregate-push-down-enabled")  # they tune how Java reads, never which rows
+_HINTS = {VECTORIZATION: VECTORIZED, "aggregate-push-down-enabled": ReadHint(False, "Spark computes aggregates from the rows")}
 _REFUSED = {
     "stream-from-timestamp": "it belongs to streams", "file-scan-task-set-id": "it belongs to Java's compaction",
-    "scan-task-set-id": "it belongs to Java's compaction",
+    "scan-task-set-id": "it belongs to Java's compaction", "batch-size": "set spark.sql.parquet.columnarReaderBatchSize",
+    "locality": "Spark chooses the hosts of its tasks; set spark.locality.wait",
 }  # fmt: skip
 _CATALOG = "catalog."
 
@@ -112,7 +114,7 @@ def read_request(options: Mapping[str, Any], zone: str = "UTC") -> ReadRequest:
             names = ", ".join(sorted((*_SELECTORS, *_RANGE, *_HINTS, *SPLIT_OPTIONS, "catalog.<key>")))
             near = difflib.get_close_matches(key, (*_SELECTORS, *_RANGE, *_HINTS, *SPLIT_OPTIONS), 1, 0.8)
             raise InvalidInput(f"Unknown read option {key!r}.{f' Did you mean {near[0]!r}?' if near else ''}", hint=f"Known: {names}.")
-    _check_hints(by_name)
+    check_hints(by_name, _HINTS)
     selectors = selector_options({k: v for k, v in by_name.items() if k in _SELECTORS}, zone)
     split = {k: v for k, v in by_name.items() if k in SPLIT_OPTIONS}
     start, end, start_ms, end_ms = (_number(by_name, k) for k in _RANGE)
@@ -130,16 +132,6 @@ def _by_name(options: Mapping[str, Any]) -> dict[str, str]:
         if value is not None and by_name.setdefault(name, str(value)) != str(value) and not name.startswith(_CATALOG):
             raise InvalidInput(f"Read option {name!r} is given twice, as {by_name[name]!r} and as {str(value)!r}.", hint="Give it once.")
     return by_name
-
-
-def _check_hints(options: Mapping[str, str]) -> None:
-    """Check the values of options that have no effect here. Raises InvalidInput."""
-    for key in (k for k in _HINTS if k in options):
-        if key == "batch-size":
-            if not options[key].strip().isdigit() or int(options[key]) == 0:
-                raise InvalidInput(f"Read option {key!r} is a whole number above 0, not {options[key]!r}.")
-        elif options[key].strip().lower() not in ("true", "false"):
-            raise InvalidInput(f"Read option {key!r} is true or false, not {options[key]!r}.")
 
 
 def _check_rows(request: ReadRequest) -> None:

@@ -35,6 +35,7 @@ _REFUSED = {
     "partition.time-interval": "Give it as sink.partition-commit.delay.",
     "partition.mark-done-action": "Give sink.partition-commit.policy.kind.",
     "partition.mark-done-action.mode": "Give sink.partition-commit.trigger.",
+    "partition.mark-done.recover-from-state": "Leave it out: pending partitions are committed with the data, so a restart knows them.",
     "partition.end-input-to-done": "Give sink.partition-commit.end-input.",
     "partition.timestamp-pattern": "Give it as partition.time-extractor.timestamp-pattern.",
     "partition.timestamp-formatter": "Give it as partition.time-extractor.timestamp-formatter.",

@@ -17,6 +17,7 @@ from frazil.errors import InvalidInput, Unsupported
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import UPSERT_ENABLED
 from frazil.spec.schema import Schema
+from frazil.stream.partitions.options import is_partition_option
 
 MODES = ("append", "complete", "upsert", "cdc")
 LOOKUP, EQUALITY_DELETES = "lookup", "equality-deletes"
@@ -35,10 +36,26 @@ _FLINK = {
     "flink.manifests.location": "nothing: no manifest is written before the commit",
     "range_distribution_statistics_type": "distribution-mode=range: Spark samples the rows of each batch",
     "range_distribution_sort_key_base_weight": "distribution-mode=range: Spark samples the rows of each batch",
-    "flink_maintenance.rewrite.enabled": "maintenance.rewrite.enabled",
-    "flink_maintenance.expire_snapshots.enabled": "maintenance.expire.enabled",
-    "flink_maintenance.delete_orphan_files.enabled": "maintenance.orphans.enabled",
-    "flink_maintenance.convert_equality_deletes.enabled": "maintenance.convert.enabled",
+}
+_FLINK_MAINTENANCE = "flink_maintenance."
+_FLINK_TASKS = {
+    "rewrite": "maintenance.rewrite", "expire_snapshots": "maintenance.expire", "delete_orphan_files": "maintenance.orphans",
+    "convert_equality_deletes": "maintenance.convert",
+}  # fmt: skip
+_FLINK_TASK_OPTIONS = {  # by Flink's names; those that are not here have the same name, or none
+    "enabled": "enabled",
+    "schedule.commit_count": "every-commits",
+    "schedule.data_file_count": "every-data-files",
+    "schedule.data_file_size": "every-data-file-size",
+    "schedule.interval_second": "every-interval, a duration such as '600 s'",
+    "max_snapshot_age_seconds": "max-snapshot-age, a duration such as '3 d'",
+    "min_age_seconds": "min-age, a duration such as '3 d'",
+    "retain_last": "retain-last",
+    "clean_expired_metadata": "clean-expired-metadata",
+    "partial_progress.enabled": "partial-progress.enabled",
+    "partial_progress.max_commits": "partial-progress.max-commits",
+    "location": "location",
+    "prefix_mismatch_mode": "prefix-mismatch-mode",
 }
 _PARTITION_COMMIT = ("sink.partition-commit.", "partition.time-extractor.", "partition.", "maintenance.")
 _NO_EFFECT = {  # of the options of a merge, those that equality deletes have no use for
@@ -147,8 +164,10 @@ def _parted(option_values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str,
     rest: dict[str, Any] = {}
     for key, value in option_values.items():
         name = key.lower().replace("-", "_")
-        if instead := _FLINK.get(name):
+        if instead := _FLINK.get(name) or _instead_of_maintenance(name):
             raise Unsupported(f"Option {key!r} of Flink is not an option here.", hint=f"Use {instead}.")
+        if key.lower().startswith("partition.") and not is_partition_option(key):
+            raise InvalidInput(f"Unknown option of partition commit: {key!r}.", hint="docs/partition-commit.md lists them.")
         if key.lower().startswith(_PARTITION_COMMIT):
             hint = "frazil.install(spark) before the stream starts, or t.write_stream(…), takes options of partition commit and upkeep."
             raise Unsupported(f"Option {key!r} is not supported here.", hint=hint)
@@ -157,6 +176,21 @@ def _parted(option_values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str,
         elif value is not None and own.setdefault(name, value) != value:
             raise InvalidInput(f"Option {key!r} is given twice, as {own[name]!r} and as {value!r}.")
     return own, rest
+
+
+def _instead_of_maintenance(name: str) -> str | None:
+    """Return what to write instead of Flink's options of maintenance, whatever comes after their prefix; None for other options."""
+    if not name.startswith(_FLINK_MAINTENANCE):
+        return None
+    task, _, word = name.removeprefix(_FLINK_MAINTENANCE).partition(".")
+    if name.endswith(".rate_limit_seconds"):
+        return "maintenance.rate-limit, a duration such as '60 s'"
+    if task in _FLINK_TASKS:
+        same_option = _FLINK_TASK_OPTIONS.get(word)
+        return f"{_FLINK_TASKS[task]}.{same_option}" if same_option else f"the options {_FLINK_TASKS[task]}.… (docs/maintenance.md)"
+    if task.startswith("lock"):
+        return "nothing: a lease in the table keeps its owners apart (maintenance.lease-duration)"
+    return "the options maintenance.<task>.… (docs/maintenance.md)"
 
 
 def _check_mode(options: SinkOptions, own: Mapping[str, Any]) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from frazil.errors import InvalidInput, Unsupported
 from frazil.expr.nodes import Predicate
 from frazil.ops.reading import predicate_of
+from frazil.scan.read_hints import VECTORIZATION, VECTORIZED, ReadHint, check_hints
 from frazil.scan.snapshot_ref import to_milliseconds
 from frazil.spec.durations import duration_ms
 from frazil.spec.snapshot import MAIN_BRANCH
@@ -44,7 +45,7 @@ _JAVA = ("stream-from-timestamp", *_JAVA_SKIPS, *_JAVA_LIMITS)
 _BYTES = "streaming-max-bytes-per-micro-batch"
 _SPLITS = {"split-size": "split-size", "lookback": "lookback", "split-lookback": "lookback", "file-open-cost": "file-open-cost",
            "split-file-open-cost": "file-open-cost"}  # fmt: skip
-_HINTS = ("vectorization-enabled", "locality")  # how Java reads, never which rows
+_HINTS = {VECTORIZATION: VECTORIZED, "locality": ReadHint(False, "the tasks of a Python source name no hosts")}
 _OWN = (
     "branch", _BYTES, "on-non-append", "on-expired", "on-rollback", "watermark-column", "watermark-column-time-unit", "order-by",
     "selected-fields", "row-filter", "case-sensitive", "streaming",
@@ -69,7 +70,10 @@ _REFUSED = {
     "table.exec.iceberg.split-assigner-type": "use order-by",
     "table.exec.iceberg.expose-split-locality-info": "leave it out",
 }  # fmt: skip
-_UNITS = {"seconds": 1000.0, "milliseconds": 1.0, "microseconds": 1e-3, "nanoseconds": 1e-6}
+_UNITS = {
+    "days": 86_400_000.0, "hours": 3_600_000.0, "minutes": 60_000.0, "seconds": 1000.0, "milliseconds": 1.0, "microseconds": 1e-3,
+    "nanoseconds": 1e-6,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -184,9 +188,8 @@ def _refuse_unknown(texts: Mapping[str, str]) -> None:
             similar = difflib.get_close_matches(key, KNOWN, 1, 0.8)
             suggestion = f" Did you mean {similar[0]!r}?" if similar else ""
             raise InvalidInput(f"Unknown option of a streaming read: {key!r}.{suggestion}", hint=f"Known: {', '.join(sorted(KNOWN))}.")
-    for key in (*_HINTS, "streaming"):
-        _flag(texts, key, True)
-    if texts.get("streaming", "true").lower() == "false":
+    check_hints(texts, _HINTS)
+    if not _flag(texts, "streaming", True):
         raise InvalidInput("Read option 'streaming' is false, but this is a streaming read.", hint="Use spark.read for a batch read.")
 
 

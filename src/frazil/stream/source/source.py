@@ -27,7 +27,7 @@ from frazil.stream.source.options import Limits, StreamOptions
 from frazil.stream.source.pinned_schema import with_schema
 from frazil.stream.source.plan_batch import BatchPlan, Segment, TableState, plan_rows, plan_with_changelog, segments
 from frazil.stream.source.scan_pages import ScanPages
-from frazil.stream.source.start import earliest, latest, resolve_start
+from frazil.stream.source.start import after_loss, latest, resolve_start
 
 _NO_UUID = "None"
 _log = logging.getLogger("frazil")
@@ -195,6 +195,7 @@ class StreamSource:
     def _failed(self, error: Exception) -> None:
         """Count a failure. Raises the error when there were too many without a success between them."""
         self._failures, self._failed_at = self._failures + 1, self._clock.now()
+        self._loaded_at = -float("inf")  # the table is loaded again: files may be missing because their snapshots have expired since
         if 0 <= self._options.max_failures < self._failures:
             raise error
         _log.warning("Planning a batch failed (%d in a row): %s", self._failures, error)
@@ -221,15 +222,27 @@ class StreamSource:
         """Return where reading goes on: at the position, or where the starting strategy or the policy for lost positions says. None: not
         yet known."""
         if offset is None:
-            return resolve_start(view.history, self._options, self._order.name if self._order else "")
+            return resolve_start(view.history, self._options, self._scan_order)
         lost = self._lost(view, view.history, offset)
-        if lost is None:
-            return offset.position
+        return offset.position if lost is None else self._after_loss(view, view.history, offset, lost)
+
+    def _after_loss(self, view: _View, history: StreamHistory, offset: Offset, lost: Lost) -> Position:
+        """Return where the stream goes on in a history, and log what is read twice or not at all. Raises ValidationError where the policy
+        is to fail."""
         policy = self._policy(view, offset, lost)
-        position = earliest(view.history) if policy == "earliest" else latest(view.history)
-        _log.warning("Position %s of the stream over %s is %s: it goes on from the %s snapshot.", offset.position, view.metadata.location,
-                     lost.value, policy)  # fmt: skip
-        return replace(position, ordinal=offset.position.ordinal)
+        position = replace(after_loss(history, offset.position, policy, self._scan_order), ordinal=offset.position.ordinal)
+        reading = f"scans snapshot {position.snapshot_id}, the oldest that is kept, and reads on from there: rows may come twice"
+        if position.phase != "scan":
+            reading = "reads the snapshots that are kept: rows may come twice"
+        if policy == "latest":
+            reading = f"goes on after snapshot {position.snapshot_id}, the newest one: rows up to it that were not read are lost"
+        _log.warning("Position %s of the stream over %s is %s: it %s.", offset.position, view.metadata.location, lost.value, reading)
+        return position
+
+    @property
+    def _scan_order(self) -> str:
+        """Return the name of the order in which a scan that begins now counts its files."""
+        return self._order.name if self._order else ""
 
     def _lost(self, view: _View, history: StreamHistory, offset: Offset) -> Lost | None:
         now = str(view.metadata.table_uuid)
@@ -249,14 +262,21 @@ class StreamSource:
         if offset.table_uuid != str(view.metadata.table_uuid):
             text = f"Table {table} was dropped and created again: the checkpoint is of uuid {offset.table_uuid}, the table's is "
             text += f"{view.metadata.table_uuid}."
+        elif lost is Lost.EXPIRED and snapshot_id == NO_SNAPSHOT:
+            text = f"The first snapshots of table {table} were expired before the stream, which began on the empty table, read them."
         elif lost is Lost.EXPIRED:
             text = f"Cannot load current offset at snapshot {snapshot_id}, the snapshot was expired or removed (table {table})."
         else:
             text = f"Snapshot {snapshot_id}, up to which the stream has read table {table}, is no ancestor of the head of branch "
             text += f"{self._options.branch}: the branch was rolled back or replaced."
+        rest = ""
+        if offset.position.phase == "scan":
+            text += f" The stream was in its initial scan, of which it had read {offset.position.file} files."
+            rest = ", the rest of the initial scan with them"
         raise ValidationError(
-            text, hint=f"Set {name}=earliest to read all snapshots that are kept (rows may come twice), {name}=latest to go on after the "
-            f"newest one (rows in between are lost), or start with a new checkpoint directory.", table=table, snapshot_id=snapshot_id,
+            text, hint=f"Set {name}=earliest to read all rows that the kept snapshots hold, from the oldest one on (rows may come "
+            f"twice), {name}=latest to go on after the newest one (rows that were not read are lost{rest}), or start with a new "
+            f"checkpoint directory.", table=table, snapshot_id=snapshot_id,
         )  # fmt: skip
 
     # --- the tasks between two offsets
@@ -274,9 +294,8 @@ class StreamSource:
         if snapshot is None:
             gone = Lost.ROLLED_BACK if last.table_uuid != str(view.metadata.table_uuid) else Lost.EXPIRED
             policy = self._policy(view, last, gone)
-            _log.warning(
-                "The batch up to %s cannot be read any more and is left out; the next one begins at the %s snapshot.", last, policy
-            )
+            rest = "its rows are lost" if policy == "latest" else "the next one reads what of it is kept"
+            _log.warning("The batch up to %s cannot be read any more and is left out: %s.", last.position, rest)
             return BatchPlan()
         history = self._history_to(view, snapshot)
         begin = self._begin_of_batch(view, history, first, last)
@@ -310,7 +329,7 @@ class StreamSource:
             offset = first
         else:  # PySpark 4.1: the first batch goes up to a head, of which its start follows
             ending = StreamHistory(view.metadata, view.metadata.snapshots.by_id(last.position.snapshot_id))
-            return resolve_start(ending, self._options, self._order.name if self._order else "")
+            return resolve_start(ending, self._options, self._scan_order)
         lost = self._lost(view, history, offset)
         if lost is None:
             return offset.position
@@ -318,7 +337,7 @@ class StreamSource:
             _log.warning("Position %s of the stream over %s is %s: the batch up to %s is left out.", offset.position,
                          view.metadata.location, lost.value, last.position)  # fmt: skip
             return None
-        return replace(earliest(StreamHistory(view.metadata, self._end_of(view, last))), ordinal=offset.position.ordinal)
+        return self._after_loss(view, history, offset, lost)
 
     def _segments(self, view: _View, history: StreamHistory, begin: Position, end: Position) -> list[Segment]:
         scan_segments = []

@@ -41,6 +41,23 @@ def earliest(history: StreamHistory) -> Position:
     return Position(NO_SNAPSHOT) if oldest is None else _before(oldest)
 
 
+def after_loss(history: StreamHistory, lost: Position, policy: str, scan_order: str = "") -> Position:
+    """Return where a stream goes on whose position is lost: `latest` after the head, `earliest` so that no row which the kept history holds
+    stays unread.
+
+    The rows of expired appends, and of an initial scan that was not at its end, are in the oldest snapshot that is kept, so this one is
+    scanned whole. Only after a rollback that left the lost position's own line in the metadata are the rows before it known to be read.
+    """
+    if policy == "latest":
+        return latest(history)
+    oldest = history.oldest()
+    if oldest is None:
+        return Position(NO_SNAPSHOT)
+    line = StreamHistory(history.metadata, history.metadata.snapshots.by_id(lost.snapshot_id))
+    has_read_before = lost.phase != "scan" and line.place_of(oldest.snapshot_id) is not None
+    return _before(oldest) if has_read_before and oldest.operation == "append" else Position(oldest.snapshot_id, "scan", 0, scan_order)
+
+
 def latest(history: StreamHistory) -> Position:
     """Return the position after the head."""
     return Position(NO_SNAPSHOT if history.head is None else history.head.snapshot_id)
