@@ -22,19 +22,30 @@ from frazil.table.table import Table
 from tests.builders.catalogs import catalog_of
 
 ROWS = 20_000
+
+
+def of_one_site(shares: Any) -> pa.Array:
+    """Texts that differ behind 32 bytes, but for a null, an outlier before them, and one behind."""
+    texts: list[str | None] = [f"https://example.org/articles/2026{int(v * 1e7):08d}" for v in shares]
+    order = np.argsort(shares)
+    texts[order[0]], texts[order[1]], texts[order[-1]] = None, "file:/tmp/x", "s3://bucket/x"
+    return pa.array(texts)
+
+
 KINDS: dict[str, Any] = {
     "long": (LongType(), lambda share: pa.array((share * 1e12).astype(np.int64))),
     "few bits": (LongType(), lambda share: pa.array(7_000_000 + (share * 40_000).astype(np.int64))),
     "negative": (DoubleType(), lambda share: pa.array(share * 2 - 1)),
     "skewed": (DoubleType(), lambda share: pa.array(np.exp(share * 40))),
     "text": (StringType(), lambda share: pa.array([f"{int(v * 1e7):08d}" for v in share])),
+    "text of one site": (StringType(), of_one_site),
 }
 
 
 def files_of(curve: str, kinds: tuple[str, ...], shares: list[Any], files: int) -> list[Any]:
     """The rows of each file, as their numbers in the input, after sorting along a curve."""
     fields = [NestedField(n, f"c{n}", KINDS[kind][0], required=False) for n, kind in enumerate(kinds)]
-    sorting = Sorting(Schema(*fields, NestedField(99, "row", LongType())), curve=curve, columns=tuple(range(len(kinds))))
+    sorting = Sorting(Schema(*fields, NestedField(99, "row", LongType())), curve=curve, columns=tuple(range(len(kinds))), text_bytes=48)
     columns = {f"c{n}": KINDS[kind][1](share) for n, (kind, share) in enumerate(zip(kinds, shares, strict=True))}
     batch = pa.RecordBatch.from_pydict({**columns, "row": np.arange(len(shares[0]))})
     found: dict[int, list[Any]] = {}
@@ -112,16 +123,30 @@ def test_ranks_keep_the_order_of_values_whatever_the_sample_saw(values: list[flo
     assert (np.diff(ranks[order].astype(np.int64)) >= 0).all() and ranks.max() < 1 << 20
 
 
-@settings(max_examples=25, deadline=None)
-@given(
-    values=st.lists(st.binary(max_size=20), min_size=1, max_size=60), length=st.integers(1, 20), prefix=st.sampled_from([b"", b"abcdefgh"])
-)
-def test_ranks_of_texts_keep_their_order_beyond_a_common_beginning(values: list[bytes], length: int, prefix: bytes) -> None:
-    texts = [prefix + v for v in values] + [b"", b"zzzzzzzzz"]  # two that the sample does not see
+STARTS = [b"", b"ab", b"abcdefgh", b"abcdefghijk", b"abcdefghijklmnopqrst"]
+TEXTS = st.none() | st.binary(max_size=3) | st.tuples(st.sampled_from(STARTS), st.binary(max_size=9)).map(b"".join)
+
+
+@settings(max_examples=200, deadline=None)
+@given(most=st.sampled_from(STARTS), ends=st.lists(st.binary(max_size=9), max_size=300), others=st.lists(TEXTS, max_size=9), data=st.data())
+def test_ranks_of_texts_keep_their_order_whatever_nulls_and_outliers_the_sample_has(
+    most: bytes, ends: list[bytes], others: list[bytes | None], data: st.DataObject
+) -> None:  # fmt: skip
+    texts = [*(most + end for end in ends), *others, b"", b"zzzzzzzzz", None]
+    length, sample = data.draw(st.integers(1, 30), "bytes that count"), data.draw(st.integers(0, len(texts)), "rows of the sample")
     words = ordered_words(pa.array(texts, pa.binary()), StringType(), length)
-    ranks = ColumnScale.of([w[:-2] for w in words]).ranks(words, 20)
-    order = sorted(range(len(texts)), key=lambda n: texts[n][:length])
-    assert (np.diff(ranks[order].astype(np.int64)) >= 0).all()
+    ranks = ColumnScale.of([w[:sample] for w in words]).ranks(words, 20)
+    order = sorted(range(len(texts)), key=lambda n: (texts[n] or b"")[:length].rstrip(b"\0"))
+    assert (np.diff(ranks[order].astype(np.int64)) >= 0).all() and ranks.max() < 1 << 20
+
+
+@pytest.mark.parametrize("others", [[], [None], ["a"], ["zzz"], ["https://example.com/x"], [None, "", "a", "zzz", "https://f"]])
+@pytest.mark.parametrize("start", ["", "item-", "https://example.org/", "https://example.org/articles/2026/11/"])
+def test_texts_are_told_apart_behind_their_common_start_whatever_else_is_in_the_column(start: str, others: list[str | None]) -> None:
+    texts = [*(f"{start}{n:06d}" for n in range(2_000)), *others]
+    words = ordered_words(pa.array(texts), StringType(), 48)
+    ranks = ColumnScale.of(words).ranks(words, 20)[:2_000].astype(np.float64)
+    assert np.abs(ranks / (1 << 20) - np.arange(2_000) / 2_000).max() < 0.01
 
 
 def test_texts_with_a_long_common_beginning_are_told_apart_by_the_bytes_that_count() -> None:

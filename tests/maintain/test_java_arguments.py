@@ -264,6 +264,35 @@ def test_values_that_java_refuses_are_refused(home: Catalog, name: str, value: A
 # --- what this list has brought to light
 
 
+WRONG: list[tuple[str, dict[str, Any], str]] = [
+    ("expire_snapshots", {"snapshot_ids": 5}, "snapshot_ids must be a list of whole numbers, not 5"),
+    ("expire_snapshots", {"snapshot_ids": "5"}, "snapshot_ids must be a list of whole numbers, not '5'"),
+    ("expire_snapshots", {"snapshot_ids": ["first"]}, "snapshot_ids must be a whole number, not 'first'"),
+    ("expire_snapshots", {"retain_last": "all"}, "retain_last must be a whole number, not 'all'"),
+    ("add_files", {"source_table": "parquet.`x`", "parallelism": 1.5}, "parallelism must be a whole number, not 1.5"),
+    ("add_files", {"source_table": "parquet.`x`", "partition_filter": "a=1"}, "partition_filter must be a dict, not 'a=1'"),
+    *((name, {"where": "nope = 1"}, "Cannot find column 'nope'")
+      for name in ("rewrite_data_files", "rewrite_position_delete_files", "convert_equality_deletes")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, arguments, message", WRONG)
+def test_wrong_arguments_are_refused_by_name_also_where_there_is_nothing_to_do(
+    home: Catalog, name: str, arguments: dict[str, Any], message: str
+) -> None:
+    t = home.create_table("db.t", "id bigint")
+    with pytest.raises((InvalidInput, frazil.errors.ValidationError), match=message):
+        getattr(t.maintenance, name)(**arguments)
+
+
+def test_numbers_may_be_given_as_text(home: Catalog) -> None:
+    t, _ = registered(home)
+    ids = [s.snapshot_id for s in t.snapshots()]
+    later = {"older_than": "2099-01-01", "dry_run": True}
+    assert t.maintenance.expire_snapshots(retain_last="2", **later).snapshot_ids == (ids[0],)  # type: ignore[call-overload]
+    assert t.maintenance.expire_snapshots(snapshot_ids=[str(ids[1])], dry_run=True).snapshot_ids == (ids[1],)  # type: ignore[list-item]
+
+
 def test_manifests_are_not_sorted_by_nothing(home: Catalog) -> None:
     t = home.create_table("db.t", "id bigint", partition_by=["id"])
     with pytest.raises(InvalidInput, match="sort_by must not be empty when provided"):

@@ -22,6 +22,7 @@ from frazil.arrow.read.read_tasks import read
 from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_options import WriteOptions
 from frazil.commit.replace_deletes import ReplaceDeletes
+from frazil.expr.bind import bind
 from frazil.expr.nodes import AlwaysTrue, Predicate
 from frazil.maintain.procedure import MaintainedTable, ProcedureResult
 from frazil.maintain.progress import ProgressCallback, progress
@@ -239,6 +240,7 @@ class _State:
     def work(self, step: Step, write: WriteContext) -> Ready | None:
         """Convert the equality deletes of the state that the step reads, and make the action that commits the result."""
         self.result = ConvertEqualityDeletesResult()
+        bind(self.where, step.schema, **step.binding_arguments)  # raises for a column that does not exist, also where nothing is to be done
         if step.metadata.format_version < 2 or step.head is None:
             return None
         if not within(step.metadata, self.read, step.to.branch):

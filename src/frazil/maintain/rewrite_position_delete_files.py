@@ -26,6 +26,7 @@ from frazil.catalog import LoadedTable
 from frazil.codec.sorted_numbers import distinct
 from frazil.commit.replace_deletes import ReplaceDeletes
 from frazil.errors import CommitStateUnknownException
+from frazil.expr.bind import bind
 from frazil.expr.nodes import AlwaysTrue, Predicate
 from frazil.maintain.delete_groups import DeleteGroup, FileDeletions, delete_groups
 from frazil.maintain.delete_options import DeleteRewriteOptions, delete_rewrite_options
@@ -80,6 +81,7 @@ def rewrite_position_delete_files(
     chosen = delete_rewrite_options(options, loaded.metadata)
     to = WriteOptions(target_delete_file_size_bytes=chosen.target)
     step = step_of(table, loaded, branch, to)
+    bind(predicate, step.schema, **step.binding_arguments)  # raises for a column that does not exist, also where nothing is to be done
     groups = delete_groups(step, predicate, chosen)
     with progress(sum(len(g.deletes) for g in groups), "delete files rewritten", callback) as shown:
         if dry_run:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from frazil.errors import InvalidInput
@@ -60,6 +60,15 @@ def number(argument: str, given: Any, least: int | None = None) -> int | None:
     if least is not None and value < least:
         raise InvalidInput(f"{argument} must not be negative, got {given!r}.")
     return value
+
+
+def numbers(argument: str, given: Any) -> tuple[int, ...] | None:
+    """Return whole numbers, each given as such or as text; None stays None. Raises InvalidInput for anything else."""
+    if given is None:
+        return None
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise InvalidInput(f"{argument} must be a list of whole numbers, not {given!r}.")
+    return tuple(value for value in (number(argument, each) for each in given) if value is not None)
 
 
 def flag(argument: str, given: Any) -> bool | None:

@@ -50,7 +50,9 @@ _FLAGS = (
 )  # fmt: skip
 _CHECKS: dict[str, arguments.Check] = {
     **dict.fromkeys(_FLAGS, arguments.flag), "progress": arguments.function, "strategy": arguments.text, "branch": arguments.text,
-    "snapshot_id": arguments.number, "spec_id": arguments.number, "options": arguments.mapping,
+    "snapshot_id": arguments.number, "spec_id": arguments.number, "retain_last": arguments.number,
+    "parallelism": arguments.number, "snapshot_ids": arguments.numbers, "options": arguments.mapping,
+    "partition_filter": arguments.mapping,
 }  # fmt: skip
 
 

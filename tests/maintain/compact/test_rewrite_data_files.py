@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from frazil.errors import InvalidInput, NoSuchRefError, ValidationException
+from frazil.errors import FrazilError, InvalidInput, NoSuchRefError, ValidationException
 from frazil.maintain.compact import rewrite
 from frazil.table.table import Table
 from frazil.tasks.runner import InProcess
@@ -175,7 +175,7 @@ def test_partial_progress_commits_in_parts_and_goes_on_after_a_kill(tmp_path: Pa
     runner = FlakyRunner(kill=[1])
     done = table.maintenance.rewrite_data_files(options=options, runner=runner)
     assert ("kill", 1) in runner.fired and rows(table) == before
-    assert (done.commits, done.failed_data_files_count, done.rewritten_data_files_count) == (6, 0, 12)
+    assert (done.commits, done.failed_data_files_count, done.rewritten_data_files_count) == (3, 0, 12)
     assert files_on_disk(table) == files_of_history(table)
 
 
@@ -323,7 +323,30 @@ def test_a_group_that_fails_among_those_of_several_commits_is_left_out_alone(tmp
     table._loaded.storage.write(broken, b"no parquet", overwrite=True)
     options = {**ALL, "max-file-group-input-files": 1, "partial-progress.enabled": True}
     done = table.maintenance.rewrite_data_files(options=options, runner=Counting(4))
-    assert (done.rewritten_data_files_count, done.failed_data_files_count, done.commits) == (5, 1, 5)
+    assert (done.rewritten_data_files_count, done.failed_data_files_count, done.commits, done.failed_commits) == (5, 1, 5, 1)
     assert broken in table.refresh().inspect.files().column("file_path").to_pylist()
     table._loaded.storage.write(broken, contents, overwrite=True)
     assert rows(table) == before
+
+
+@pytest.mark.parametrize(("commits", "allowed"), [(10, 1), (10, 0), (2, 0), (1, 0)])
+def test_a_commit_of_which_every_group_fails_counts_against_the_failures_that_are_allowed(
+    tmp_path: Path, commits: int, allowed: int
+) -> None:  # fmt: skip
+    table = table_of(catalog_of("path", tmp_path), "t", 2, files=6)
+    before = rows(table)
+    lost = table.inspect.files().column("file_path").to_pylist()[0]
+    Path(lost).rename(lost + ".kept")
+    options = {
+        **ALL, "max-file-group-input-files": 1, "partial-progress.enabled": True, "partial-progress.max-commits": commits,
+        "partial-progress.max-failed-commits": allowed,
+    }  # fmt: skip
+    if commits == 10 and not allowed:
+        with pytest.raises(FrazilError, match="1 rewrite commits failed. This is more than the maximum allowed failures of 0"):
+            table.maintenance.rewrite_data_files(options=options)
+    else:
+        done = table.maintenance.rewrite_data_files(options=options)
+        assert (done.rewritten_data_files_count, done.failed_data_files_count) == (5, 1)
+        assert (done.commits, done.failed_commits) == (5, 1) if commits == 10 else (commits, 0)
+    Path(lost + ".kept").rename(lost)
+    assert rows(table.refresh()) == before and files_on_disk(table) == files_of_history(table)

@@ -14,7 +14,7 @@ from frazil.catalog import Catalog
 from frazil.errors import InvalidInput
 from frazil.maintain.relocate.table_path import RewriteTablePathResult
 from frazil.table import Table
-from tests.peers.checks import JavaCheck
+from tests.peers.checks import JavaCheck, PyIcebergCheck
 
 
 def rows(first: int, count: int = 60) -> pa.Table:
@@ -172,5 +172,19 @@ def test_java_reads_the_copy(home: Catalog, tmp_path: Path, java_check: JavaChec
             wanted["sum"],
         )
         assert [s["sum"] for s in found["snapshots"]] == [s["sum"] for s in wanted["snapshots"]]
+    finally:
+        hidden.rename(place)
+
+
+def test_pyiceberg_reads_the_copy(home: Catalog, tmp_path: Path, pyiceberg_check: PyIcebergCheck) -> None:
+    t, target = made(home, 2), tmp_path / "far" / "t"
+    wanted = pyiceberg_check([t.refresh().metadata_location])[t.metadata_location]
+    copy(result := t.maintenance.rewrite_table_path(t.location(), str(target)))
+    place = Path(t.location())
+    hidden = place.rename(place.with_name("hidden"))
+    try:
+        at = f"{target}/metadata/{result.latest_version}"
+        found = pyiceberg_check([at])[at]
+        assert found["problems"] == wanted["problems"] == [] and (found["rows"], found["sum"]) == (wanted["rows"], wanted["sum"])
     finally:
         hidden.rename(place)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from numbers import Real
@@ -98,8 +98,9 @@ def auto(
 
     `run`: looks up a verb of `t.maintenance`. `hold`: takes the table's lease, and returns a function that renews it; while another owner
     has it, no cure is run. `on_done`: called with the kind of each finding whose cure was done. The budget is compared with the estimated
-    costs before a cure is begun; a cure that may be done in parts is done as far as it fits. A cure that was done is run again only where
-    it is found to cost a small share of the time before: for what writers have added while it ran.
+    costs before a cure is begun; a cure that may be done in parts is done as far as it fits. A cure that was done, itself or by an earlier
+    one that leaves nothing of its finding, is run again only where it is found to cost a small share of the time before: for what writers
+    have added while it ran.
     """
     for name, value, example in (("budget_bytes", budget_bytes, "10 << 30"), ("budget_minutes", budget_minutes, "20")):
         if value is not None and (isinstance(value, bool) or not isinstance(value, Real) or not value > 0):
@@ -141,27 +142,36 @@ class _Steps:
     planned_minutes: float = 0.0
     begun: float = field(default_factory=time.monotonic)
 
-    def taken(self, findings: Findings) -> list[AutoStep]:
+    def taken(self, findings: Sequence[Finding]) -> list[AutoStep]:
         """Take a step for each finding, also for those that come up meanwhile."""
         steps: list[AutoStep] = []
         repeated_below: dict[tuple[str, int | None], float] = {}
         while (finding := next((f for f in findings if f.cost_minutes < repeated_below.get(f.subject, math.inf)), None)) is not None:
             if (held := self._lost_lease()) is not None:
                 return [*steps, *(_waits(f, held) for f in findings if f.subject not in repeated_below)]
-            step = self._step(finding)
+            share = self._share(finding)
+            step = self._step(finding, share)
             steps.append(step)
             repeated_below[finding.subject] = REPEATED * finding.cost_minutes if step.outcome == "done" else 0.0
             if step.outcome == "unknown":
                 break
-            if not self.dry_run and step.outcome in ("done", "partly"):
+            if self.dry_run:
+                findings = _left_after(finding, findings) if share >= 1 and step.outcome == "planned" else findings
+            elif step.outcome in ("done", "partly"):
+                if step.outcome == "done":
+                    for settled in (f for f in findings if f.left_after.get(finding.kind, f) is None):
+                        repeated_below.setdefault(settled.subject, REPEATED * settled.cost_minutes)
                 self._tell(finding.kind)
                 findings = self.recommend()
         return steps
 
-    def _step(self, finding: Finding) -> AutoStep:
+    def _share(self, finding: Finding) -> float:
+        """Return the share of a cure that fits into the rest of the budget; 1: all of it."""
         budget = self.budget
         minutes_left = (budget.minutes or 0.0) - (time.monotonic() - self.begun) / 60 - self.planned_minutes
-        share = budget.share(finding, (budget.bytes or 0) - self.spent, minutes_left)
+        return budget.share(finding, (budget.bytes or 0) - self.spent, minutes_left)
+
+    def _step(self, finding: Finding, share: float) -> AutoStep:
         cure, outcome = _fitted(finding, share)
         step = AutoStep(finding.kind, str(cure), outcome)
         if not finding.by_auto:
@@ -191,6 +201,12 @@ class _Steps:
             self.on_done(kind)
         except FrazilError as error:  # the cure is done, and is only tried again too early
             _log.warning("It could not be recorded that the cure of %s was done: %s", kind, error)
+
+
+def _left_after(done: Finding, findings: Iterable[Finding]) -> list[Finding]:
+    """Return what is left of the findings after the cure of one of them."""
+    left = (f.left_after.get(done.kind, f) for f in findings)
+    return [f for f in left if f is not None]
 
 
 def _fitted(finding: Finding, share: float) -> tuple[Cure | None, str]:

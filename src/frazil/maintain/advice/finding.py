@@ -45,6 +45,7 @@ class Finding:
     reads and writes. `cost_minutes`: an estimate for this machine. `brings`: the benefit in words. `seconds_saved`: an estimate for one
     full read (of a layout: for a scan like those logged). `cure`: the call. `by_auto`: whether `auto` may run it; a change of the table's
     layout is for its owner to decide. `spec_id`: the partition spec that it is about, where there may be such a finding for each spec.
+    `left_after`: what is left of it after the cure of an earlier finding, by that one's kind; None: nothing.
     """
 
     kind: str
@@ -57,6 +58,7 @@ class Finding:
     cure: Cure
     by_auto: bool = True
     spec_id: int | None = None
+    left_after: Mapping[str, Finding | None] = field(default_factory=dict, repr=False)
 
     @property
     def subject(self) -> tuple[str, int | None]:
@@ -69,8 +71,14 @@ class Finding:
         return str(self.cure)
 
     def __str__(self) -> str:
-        cost = f"{size_text(self.cost_bytes)}, about {minutes_text(self.cost_minutes)}"
+        cost = _cost_text(self)
+        for kind, left in self.left_after.items():
+            cost += f"; {'nothing' if left is None else _cost_text(left)} after the cure of {kind}"
         return f"{self.text}\n    cure: {self.call}\n    cost: {cost}\n    brings: {self.brings}"
+
+
+def _cost_text(finding: Finding) -> str:
+    return f"{size_text(finding.cost_bytes)}, about {minutes_text(finding.cost_minutes)}"
 
 
 class Findings(Sequence[Finding]):

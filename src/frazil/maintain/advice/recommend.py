@@ -23,11 +23,7 @@ def recommend(table: MaintainedTable) -> Findings:
         return Findings((), table.name)
     sortings = layout_advice.joined(layout_advice.layout(state, scans, columns), data_files.unsorted(state), state)
     findings: list[Finding | None] = [
-        data_files.equality_deletes(state),
-        *sortings,
-        data_files.small_files(state),
-        data_files.deleted_rows(state),
-        data_files.position_delete_files(state),
+        *data_files.of_files(state, sortings),
         *metadata_files.manifests(state),
         metadata_files.snapshots(state),
         metadata_files.orphans(state, table.loaded.metadata_location),

@@ -24,8 +24,8 @@ from frazil.spec.sorting import SortField
 from frazil.spec.transforms import BucketTransform, UnknownTransform, VoidTransform
 from frazil.storage import Storage
 
-_COLUMNS = ("status", "content", "file_path", "file_format", "partition", "record_count", "file_size_in_bytes", "referenced_data_file")
-_PLAIN = ("content", "file_path", "file_format", "record_count", "file_size_in_bytes", "referenced_data_file")
+_PLAIN = ("content", "file_path", "file_format", "record_count", "file_size_in_bytes", "referenced_data_file", "sequence_number")
+_COLUMNS = ("status", "partition", *_PLAIN)
 _BOUNDS = ("lower_bounds", "upper_bounds")
 
 
@@ -33,8 +33,9 @@ _BOUNDS = ("lower_bounds", "upper_bounds")
 class AilingTable:
     """Hold a snapshot's manifests and its live files: one row per file, with its partition as a number.
 
-    `files`, `deletes`: data files and delete files, with the columns of the manifest, `group` (equal for files of one partition and spec)
-    and for data files `low` and `high`, the bounds of the first sort column, and `low<id>`, `high<id>`, those of the columns asked for.
+    `files`, `deletes`: data files and delete files, with the columns of the manifest, `spec_id`, `group` (equal for files of one partition
+    and spec) and for data files `low` and `high`, the bounds of the first sort column, and `low<id>`, `high<id>`, those of the columns
+    asked for.
     """
 
     metadata: TableMetadata
@@ -115,7 +116,7 @@ def _grouped(table: pa.Table) -> pa.Table:
     rows, group = pc.list_flatten(lists), pc.list_parent_indices(lists)
     places = np.empty(table.num_rows, np.int64)
     places[np.asarray(rows)] = np.asarray(group)
-    return table.drop_columns(keys).append_column("group", pa.array(places))
+    return table.drop_columns(keys[1:]).append_column("group", pa.array(places))
 
 
 def _nothing() -> pa.Table:
@@ -123,6 +124,7 @@ def _nothing() -> pa.Table:
     return pa.table(
         {
             "content": pa.array([], pa.int32()), "file_path": text, "file_format": text, "record_count": number,
-            "file_size_in_bytes": number, "referenced_data_file": text, "group": number,
+            "file_size_in_bytes": number, "referenced_data_file": text, "sequence_number": number, "spec_id": pa.array([], pa.int32()),
+            "group": number,
         }
     )  # fmt: skip

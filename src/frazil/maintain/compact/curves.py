@@ -46,6 +46,7 @@ _WHOLE = (IntegerType, LongType, DateType, TimeType, TimestampType, TimestamptzT
 _REAL = (FloatType, DoubleType, DecimalType)
 _SIGN = np.uint64(1 << 63)
 _BITS = 20  # of each column in a curve, at most
+_TRIMMED = 256  # a share of the rows at either end that the start which all texts have in common leaves out
 _STEPS = 512  # values of a column between which shares of rows are interpolated
 
 
@@ -94,14 +95,74 @@ def _text_words(column: pa.Array, length: int) -> list[Words]:
 
 
 @dataclass(frozen=True)
+class CommonStart:
+    """Hold the bytes with which nearly all texts of a column begin: whole words, then `size` bytes of the next word. The eight bytes behind
+    them count."""
+
+    words: tuple[int, ...] = ()
+    part: int = 0
+    size: int = 0
+
+    @classmethod
+    def of(cls, words: Sequence[Words]) -> CommonStart:
+        """Find the common start of the rows of a sample but for nulls and for a 256th of the rows at either end, so that a few other values
+        do not hide it; of all rows but for nulls where the rest is one and the same value."""
+        if len(words) == 1:
+            return cls()
+        rows = np.logical_or.reduce([w > 0 for w in words])  # zeros: null, or an empty text
+        count = int(rows.sum())
+        trimmed = min(max(1, count // _TRIMMED), (count - 1) // 2)
+        return cls._of_rows(words, rows, trimmed) or cls._of_rows(words, rows, 0) or cls(tuple(int(w.max()) for w in words[:-1]))
+
+    @classmethod
+    def _of_rows(cls, words: Sequence[Words], rows: npt.NDArray[np.bool_], trimmed: int) -> CommonStart | None:
+        """Return the common start of the marked rows but for some at either end; None if they are all the same, or none."""
+        before: list[int] = []
+        at_start = at_end = trimmed
+        for word in words:
+            ordered = np.sort(word[rows])
+            inner = ordered[at_start : len(ordered) - at_end]
+            if not len(inner):
+                return None
+            first, last = int(inner[0]), int(inner[-1])
+            if first != last:
+                size = 8 - -(-(first ^ last).bit_length() // 8)
+                return cls(tuple(before), first >> (64 - 8 * size), size)
+            at_start -= int(np.searchsorted(ordered, inner[0]))
+            at_end -= len(ordered) - int(np.searchsorted(ordered, inner[0], "right"))
+            before.append(first)
+            rows = rows & (word == inner[0])
+        return None
+
+    def behind(self, words: Sequence[Words]) -> tuple[Words, npt.NDArray[np.int8]]:
+        """Return for each row the eight bytes behind the common start, and whether the row begins so (0), or lies below (-1) or above (1)
+        all that do."""
+        at, bits = len(self.words), np.uint64(8 * self.size)
+        counted, sides = words[at], np.zeros(len(words[at]), np.int8)
+        if self.size:
+            rest = np.uint64(64) - bits
+            sides = _compared(counted >> rest, self.part)
+            counted = (counted << bits) | (words[at + 1] >> rest if at + 1 < len(words) else np.uint64(0))
+        for word, common in reversed(list(zip(words, self.words, strict=False))):
+            side = _compared(word, common)
+            sides = np.where(side != 0, side, sides)
+        return counted, sides
+
+
+def _compared(words: Words, common: int) -> npt.NDArray[np.int8]:
+    return (words > common).astype(np.int8) - (words < common).astype(np.int8)
+
+
+@dataclass(frozen=True)
 class ColumnScale:
     """Tell for a value of a column, given as ordered words, which share of the rows lies below it.
 
-    `before`: leading words that all sampled rows have in common; the word behind them counts. `low`: its least value but for nulls.
-    `values`, `shares`: values of the word, less `low`, and the share of the sampled rows below each; between them it is interpolated.
+    `start`: the bytes that nearly all sampled rows have in common; the bytes behind them count. `low`: their least value but for nulls.
+    `values`, `shares`: values of these bytes, less `low`, and the share of the sampled rows below each; between them it is interpolated.
+    Rows that do not begin so come first or last.
     """
 
-    before: tuple[int, ...]
+    start: CommonStart
     low: int
     values: tuple[float, ...]
     shares: tuple[float, ...]
@@ -110,22 +171,25 @@ class ColumnScale:
     def of(cls, words: Sequence[Words]) -> ColumnScale:
         """Compute the scale from the rows of a sample."""
         if not len(words[0]):
-            return cls((), 0, (0.0,), (0.0,))
-        common = next((n for n, w in enumerate(words) if w.min() != w.max()), len(words) - 1)
-        values = words[common][words[common] > 0]  # 0: null, as a rule
+            return cls(CommonStart(), 0, (0.0,), (0.0,))
+        start = CommonStart.of(words)
+        counted, sides = start.behind(words)
+        values = counted[(sides == 0) & (counted > 0)]  # 0: null, as a rule
         low = int(values.min()) if len(values) else 0
-        ordered = np.sort(_above(words[common], low))
+        above = _above(counted, low)
+        top = above[sides == 0].max(initial=0.0)
+        ordered = np.sort(np.where(sides < 0, 0.0, np.where(sides > 0, top, above)))
         steps = np.unique(ordered[np.linspace(0, len(ordered) - 1, _STEPS).astype(np.intp)])
         shares = np.searchsorted(ordered, steps) / len(ordered)
-        return cls(tuple(int(w[0]) for w in words[:common]), low, tuple(steps.tolist()), tuple(shares.tolist()))
+        return cls(start, low, tuple(steps.tolist()), tuple(shares.tolist()))
 
     def ranks(self, words: Sequence[Words], bits: int) -> Words:
         """Return the shares of rows as numbers of `bits` bits, in the order of the values."""
-        share = np.interp(_above(words[len(self.before)], self.low), self.values, self.shares)
-        scaled = np.minimum((share * (1 << bits)).astype(np.uint64), np.uint64((1 << bits) - 1))
-        for word, common in reversed(list(zip(words, self.before, strict=False))):
-            scaled = np.where(word < common, np.uint64(0), np.where(word > common, np.uint64((1 << bits) - 1), scaled))
-        return scaled
+        counted, sides = self.start.behind(words)
+        share = np.interp(_above(counted, self.low), self.values, self.shares)
+        most = np.uint64((1 << bits) - 1)
+        scaled = np.minimum((share * (1 << bits)).astype(np.uint64), most)
+        return np.where(sides < 0, np.uint64(0), np.where(sides > 0, most, scaled))
 
 
 def _above(words: Words, low: int) -> npt.NDArray[np.float64]:

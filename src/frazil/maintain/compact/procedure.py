@@ -15,6 +15,7 @@ from frazil.catalog import LoadedTable
 from frazil.commit.cleanup import remove
 from frazil.commit.written import WrittenFor
 from frazil.errors import CommitStateUnknownException, CorruptData, FrazilError, NoSuchRefError
+from frazil.expr.bind import bind
 from frazil.expr.nodes import AlwaysTrue
 from frazil.maintain.compact.carry import RewrittenGroup
 from frazil.maintain.compact.commit import MOST_PAIRS, CompactFiles, RemoveIdleDeletes, counted
@@ -151,6 +152,7 @@ def plan_compaction(
         "target_file_size_bytes": chosen.target, "output_spec_id": chosen.output_spec_id, "use_table_distribution_and_ordering": False,
     }  # fmt: skip
     step = table.begin().step(WriteArguments("append", named, options=wanted), IN_PROCESS, table.runner, named=False)
+    bind(condition, step.schema, **step.binding_arguments)  # raises for a column that does not exist, also where nothing is to be done
     if step.head is None:
         return None
     planned = step.plan(condition)
@@ -285,8 +287,8 @@ class _CompactionRun:
         self.deletes += counted(operation.result.summary, "removed-delete-files")
 
     def _commit_what_can_be(self, batches: Sequence[Sequence[FileGroup]]) -> None:
-        """Rewrite the groups of some commits at the same time, and commit them. If the rewrite fails, each group is rewritten and committed
-        on its own."""
+        """Rewrite the groups of some commits at the same time, and commit them. If the rewrite fails, each group is rewritten on its own; a
+        commit of which no group could be rewritten has failed."""
         groups = [g for batch in batches for g in batch]
         done: list[tuple[CompactContext, list[RewrittenGroup]]] = []
         try:
@@ -295,9 +297,11 @@ class _CompactionRun:
             done = [(context, list(islice(left, len(batch)))) for batch in batches]
         except Exception as error:
             log.warning("Could not rewrite %d groups of %s at once: %s", len(groups), self.planned.table.name, error)
-            done = [group_result for g in groups if (group_result := self._rewritten_alone(g)) is not None] if len(groups) > 1 else []
             if len(groups) == 1:
                 self._fails(groups, error)
+            else:
+                done = [of_batch for batch in batches if (of_batch := self._rewritten_apart(batch)) is not None]
+            self.failed_commits += len(batches) - len(done)
         for number, (context, rewritten) in enumerate(done):
             try:
                 self._commit(context, rewritten)
@@ -310,12 +314,19 @@ class _CompactionRun:
                 self.failed += sum(len(g.removed) for g in rewritten)
                 self.failed_commits, self.last_error = self.failed_commits + 1, error
 
-    def _rewritten_alone(self, group: FileGroup) -> tuple[CompactContext, list[RewrittenGroup]] | None:
-        try:
-            return self._rewritten((group,))
-        except Exception as error:
-            self._fails((group,), error)
-            return None
+    def _rewritten_apart(self, batch: Sequence[FileGroup]) -> tuple[CompactContext, list[RewrittenGroup]] | None:
+        """Rewrite the groups of a commit one after the other, without those that fail; None: all do."""
+        contexts: list[CompactContext] = []
+        rewritten: list[RewrittenGroup] = []
+        for group in batch:
+            try:
+                context, of_group = self._rewritten((group,))
+            except Exception as error:
+                self._fails((group,), error)
+            else:
+                contexts.append(context)
+                rewritten += of_group
+        return (contexts[0], rewritten) if contexts else None
 
     def _fails(self, groups: Sequence[FileGroup], error: Exception) -> None:
         log.warning("Could not rewrite a group of %s: %s", self.planned.table.name, error)
