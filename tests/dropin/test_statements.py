@@ -10,6 +10,7 @@ from pyspark.logger import PySparkLogger
 import frazil
 from frazil.dropin.statements import statement_of
 from frazil.errors import NoSuchTableError, Unsupported
+from frazil.expr.tokens import without_comments
 from frazil.spark.host.quiet import REPORTS
 from frazil.table.catalog import Catalog
 from frazil.table.maintenance import MaintenanceTable
@@ -26,6 +27,7 @@ STATEMENTS = {  # text -> what the error says to call; {t} the table opened, {c}
     "TRUNCATE TABLE {n}": "{t}.delete()",
     "DROP TABLE {n}": "{c}.drop_table({r!r})",
     "DROP TABLE IF EXISTS {n}": "{c}.drop_table({r!r})",
+    "-- it's gone\nDROP TABLE IF EXISTS {n}": "{c}.drop_table({r!r})",
     "DROP TABLE {n} PURGE": "{c}.purge_table({r!r})",
     "CREATE TABLE {n}2 (id INT) USING iceberg": "{c}.create_table('{r}2'",
     "CREATE TABLE {n}2 (id INT)": "{c}.create_table('{r}2'",
@@ -66,6 +68,7 @@ STATEMENTS = {  # text -> what the error says to call; {t} the table opened, {c}
     "EXPLAIN FORMATTED DELETE FROM {n}": "{t}.delete(where=",
     "SELECT * FROM {n}": "spark.table({n!r}).createOrReplaceTempView",
     "EXPLAIN SELECT * FROM {n}": "spark.table({n!r}).createOrReplaceTempView",
+    "SELECT * -- it's /* the \"rows\nFROM {n} /* `all` /* of */ them */": "spark.table({n!r}).createOrReplaceTempView",
     "TABLE {n}": "spark.table({n!r}).createOrReplaceTempView",
 }  # fmt: skip
 
@@ -167,7 +170,7 @@ def test_a_writer_without_using_says_what_makes_an_iceberg_table(spark, home):
 
 def test_a_statement_is_known_by_its_words_not_by_what_its_texts_and_comments_say():
     assert statement_of("SELECT 'delete from db.t'") is None and statement_of("select * from db.t where s = '-- x'") is None
-    assert statement_of("/* insert into a.b */ drop table `db` . `t u`").name == "`db`.`t u`"
+    assert statement_of(without_comments("/* insert into a.b */ drop table `db` . `t u`")).name == "`db`.`t u`"
     assert statement_of("explain extended update c.db.t set x = 1").kind == "UPDATE"
     assert statement_of("CREATE TEMPORARY VIEW v AS SELECT * FROM db.t") is None
 

@@ -42,7 +42,7 @@ NO_STORAGE: Any = None
 
 
 def resolved(arguments: WriteArguments, metadata: TableMetadata = PLAIN, engine: SessionEngine = SessionEngine()) -> WriteTarget:
-    return target(arguments, metadata, NO_STORAGE, 1, engine, engine.write_defaults())
+    return target(arguments, metadata, NO_STORAGE, 1, engine, engine.write_defaults(), engine)
 
 
 @pytest.mark.parametrize(
@@ -127,6 +127,19 @@ def test_what_has_no_effect_without_spark_is_refused_there_alone() -> None:
     assert resolved(arguments).options.advisory_partition_size == 1 << 20
     with pytest.raises(InvalidInput, match="advisory.partition.size"):
         resolved(arguments, engine=replace(SessionEngine(), sql=False))
+
+
+def test_it_is_refused_by_the_engine_that_works_not_by_the_one_whose_settings_count() -> None:
+    arguments = WriteArguments("merge", options={"advisory_partition_size": 1 << 20})
+    session, process = SessionEngine(defaults={"advisory-partition-size": "1048576"}), SessionEngine(sql=False)
+
+    def size(arguments: WriteArguments, engine: SessionEngine, works: SessionEngine) -> int | None:
+        return target(arguments, PLAIN, NO_STORAGE, 1, engine, engine.write_defaults(), works).options.advisory_partition_size
+
+    assert size(arguments, process, session) == 1 << 20
+    with pytest.raises(InvalidInput, match="advisory.partition.size"):
+        size(arguments, session, process)
+    assert size(WriteArguments("merge"), session, process) == 1 << 20, "a setting of the session is ignored where it has no effect"
 
 
 def test_overwrite_mode_dynamic_takes_no_filter() -> None:

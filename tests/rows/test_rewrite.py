@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil.rows import rewrite
-from frazil.rows.found import Found
+from frazil.rows.removed_rows import RemovedRows
 
 SCHEMA = pa.schema([("v", pa.int64())])
 
@@ -25,7 +25,7 @@ def run(monkeypatch, count, fates, copy_size, change_size, with_places=True):
             part = left[at : at + copy_size]
             yield pa.RecordBatch.from_arrays([pa.array(part), pa.array(part)], names=["v", "\0pos"])
 
-    found = Found()
+    found = RemovedRows()
 
     def changes():
         for at in range(0, count, change_size):
@@ -66,9 +66,9 @@ def test_new_versions_without_a_place_come_too(fates, copy_size, change_size):
 
 
 def test_found_tells_places_of_a_stretch_without_sorting_all():
-    found = Found()
+    found = RemovedRows()
     found.add([5, 7], deleted=2)
     found.add(np.array([20, 11]), updated=2)
     assert sorted(found.between(7, 20)) == [7, 11] and list(found.positions) == [5, 7, 11, 20]
-    assert (found.deleted, found.updated, bool(found), bool(Found())) == (2, 2, True, False)
-    assert len(Found().positions) == 0 and len(found.between(8, 9)) == 0
+    assert (found.deleted, found.updated, bool(found), bool(RemovedRows())) == (2, 2, True, False)
+    assert len(RemovedRows().positions) == 0 and len(found.between(8, 9)) == 0

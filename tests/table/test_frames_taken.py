@@ -4,6 +4,7 @@ import datetime as dt
 import math
 import re
 import uuid
+from typing import get_args, get_origin, get_type_hints
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from frazil.errors import InvalidInput, SchemaMismatch
+from frazil.table.table import Table
 from tests.builders.catalogs import catalog_of
 
 NAIVE = dt.datetime(2024, 5, 6, 7, 8, 9)
@@ -122,3 +124,26 @@ def with_key(frame):
     if isinstance(frame, pa.Table):
         return frame.append_column("key", pa.array(range(frame.num_rows)))
     return {**frame, "key": list(range(len(next(iter(frame.values())))))}
+
+
+def named_for_editors(frame):
+    """Whether the type of the argument `df` names this frame, as a type checker decides it."""
+    kinds = get_args(get_type_hints(Table.append)["df"])
+    return any(isinstance(frame, get_origin(kind) or kind) for kind in kinds)
+
+
+@pytest.mark.filterwarnings("ignore:Determining the column names of a LazyFrame")  # isinstance asks for the attributes of each kind
+def test_the_type_of_the_argument_names_every_kind_of_frame_that_is_taken_and_no_other(catalog):
+    t = catalog.create_table("db.kinds", "k string, v bigint")
+    arrow = pa.table({"k": ["a"], "v": [1]})
+    polars = pytest.importorskip("polars").from_arrow(arrow)
+    frames = [arrow, arrow.to_reader(), arrow.to_batches()[0], arrow.to_pandas(), polars, polars.lazy(), arrow.to_pylist(), arrow.to_pydict()]
+    for frame in frames:
+        assert named_for_editors(frame)
+        t.append(frame)
+    assert t.to_arrow().to_pylist() == [{"k": "a", "v": 1}] * len(frames)
+    assert named_for_editors(type("DataFrame", (), {"sparkSession": None})())
+    for other in (t, 7, None, object(), (n for n in [{"k": "a"}])):
+        assert not named_for_editors(other)
+        with pytest.raises(InvalidInput, match="is not a frame"):
+            t.append(other)

@@ -12,11 +12,12 @@ from frazil.catalog.names import IN_SQL, identifier_parts, without_blanks
 from frazil.dropin.names import catalog_of, default_has_namespace, is_catalog, is_ours
 from frazil.dropin.statements import Statement, is_explained, statement_of
 from frazil.errors import InvalidInput, Unsupported
+from frazil.expr.tokens import TEXTS, without_comments
 from frazil.spark.host.quiet import quietly
 
-_USES_ICEBERG = re.compile(r"\busing\s+iceberg\b", re.IGNORECASE)
+_USES_ICEBERG = re.compile(rf"{TEXTS}|(?P<uses>\busing\s+(?:iceberg\b|`iceberg`))", re.IGNORECASE | re.DOTALL)
 _DROPS_IF_EXISTS = re.compile(r"\s*drop\s+\w+\s+if\s+exists\b", re.IGNORECASE)
-_TEXT_OR_NAME = re.compile(rf"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|(?P<name>{IN_SQL})")
+_TEXT_OR_NAME = re.compile(rf"{TEXTS}|(?P<name>{IN_SQL})", re.DOTALL)
 _MISSING = ("TABLE_OR_VIEW_NOT_FOUND", "CATALOG_NOT_FOUND", "SCHEMA_NOT_FOUND", "REQUIRES_SINGLE_PART_NAMESPACE", "ROUTINE_NOT_FOUND",
             "UNRESOLVED_ROUTINE", "FAILED_TO_LOAD_ROUTINE", "MISSING_CATALOG_ABILITY", "CANNOT_LOAD",
             "NESTED_DATABASE_UNSUPPORTED", "Nested databases are not supported", "Error occurred during query planning")  # fmt: skip
@@ -24,17 +25,18 @@ _MISSING = ("TABLE_OR_VIEW_NOT_FOUND", "CATALOG_NOT_FOUND", "SCHEMA_NOT_FOUND", 
 
 def run(spark_sql: Callable[..., Any], spark: Any, sqlQuery: str, args: Any = None, **named: Any) -> Any:
     """Run a statement by Spark. Raises Unsupported, with the call to use instead, for statements about Frazil's tables and catalogs."""
-    statement = statement_of(sqlQuery)
-    if statement is not None and _is_refused_at_once(spark, sqlQuery, statement):
-        raise _refused(spark, statement, uses_iceberg=_USES_ICEBERG.search(sqlQuery) is not None)
+    text = without_comments(sqlQuery)
+    statement = statement_of(text)
+    if statement is not None and _is_refused_at_once(spark, text, statement):
+        raise _refused(spark, statement, uses_iceberg=_uses_iceberg(text))
     with quietly():
         try:
             answer = spark_sql(sqlQuery, args, **named)
         except Exception as error:
-            if (refusal := _refusal(spark, sqlQuery, statement, error)) is not None:
+            if (refusal := _refusal(spark, text, statement, error)) is not None:
                 raise refusal from error
             raise
-    if is_explained(sqlQuery) and (refusal := _refusal(spark, sqlQuery, statement, _Planless(answer.first()[0]))) is not None:
+    if is_explained(text) and (refusal := _refusal(spark, text, statement, _Planless(answer.first()[0]))) is not None:
         raise refusal
     return answer
 
@@ -47,8 +49,12 @@ def _is_refused_at_once(spark: Any, text: str, statement: Statement) -> bool:
     """Return whether a statement must not reach Spark: Spark would create a table USING iceberg in its own catalog, without knowing the
     format, and DROP … IF EXISTS would succeed without dropping Frazil's table."""
     if statement.kind.startswith(("CREATE TABLE", "REPLACE TABLE")):
-        return _USES_ICEBERG.search(text) is not None
+        return _uses_iceberg(text)
     return _DROPS_IF_EXISTS.match(text) is not None and _is_about_ours(spark, statement)
+
+
+def _uses_iceberg(text: str) -> bool:
+    return any(match["uses"] for match in _USES_ICEBERG.finditer(text))
 
 
 def _refusal(spark: Any, text: str, statement: Statement | None, error: Exception) -> Unsupported | None:

@@ -11,7 +11,6 @@ from frazil.errors import InvalidInput
 
 _NAME = f"(?P<name>{IN_SQL})"
 _EXPLAIN = re.compile(r"\s*explain\s+(?:extended\s+|codegen\s+|cost\s+|formatted\s+)?", re.IGNORECASE)
-_COMMENT = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|(--[^\n]*|/\*.*?\*/)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -225,8 +224,8 @@ _PROCEDURES = {
 
 
 def statement_of(text: str) -> Statement | None:
-    """Return the statement that a text is; None for a query and for statements about no table. A leading EXPLAIN is skipped."""
-    text = _COMMENT.sub(lambda m: " " if m[1] else m[0], text)
+    """Return the statement that a text without comments is; None for a query and for statements about no table. A leading EXPLAIN is
+    skipped."""
     text = text[explain.end() :] if (explain := _EXPLAIN.match(text)) else text
     if (call_match := _CALL.match(text)) is not None:
         return _procedure(call_match["name"], text)

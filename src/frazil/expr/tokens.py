@@ -1,4 +1,4 @@
-"""Split the text of a predicate into tokens, as Spark's lexer does."""
+"""Split the text of a predicate into tokens, and find the comments of a statement, as Spark's lexer does."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from frazil.errors import ParseError
 
 _TOKEN = re.compile(
-    r"""(?P<blank>\s+|--[^\n]*|/\*.*?\*/)
+    r"""(?P<blank>\s+)
     |(?P<raw>[rR](?:'[^']*'|"[^"]*"))
     |(?P<hex>[xX]'[^']*')
     |(?P<string>'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*")
@@ -18,6 +18,11 @@ _TOKEN = re.compile(
     |(?P<mark><=>|<>|<=|>=|==|!=|\|\||::|[-+*/%=<>!(),.\[\]])""",
     re.VERBOSE | re.DOTALL,
 )
+TEXTS = r"""(?<!\w)[rR](?:'[^']*'|"[^"]*")|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
+"""The pattern of a text in quotes within a SQL statement; a doubled quote is the end of one text and the beginning of another."""
+_COMMENT_OR_QUOTED = re.compile(rf"(?P<comment>--|/\*)|{TEXTS}|`[^`]*`", re.DOTALL)
+_LINE_COMMENT = re.compile(r"--(?:\\\n|[^\r\n])*")
+_COMMENT_BEGINS_OR_ENDS = re.compile(r"/\*(?!\+)|\*/")
 SPARK_CAN = "Spark can: with a session delete, update and merge take any Spark SQL, and t.to_spark().where(…) takes any condition."
 _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 _ESCAPE_OR_QUOTE = re.compile(r"""\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([0-3][0-7]{2})|(.))|''|\"\"""", re.DOTALL)
@@ -40,6 +45,9 @@ def tokens(text: str, *, lenient: bool = False) -> list[Token]:
     parsed: list[Token] = []
     position = 0
     while position < len(text):
+        if text[position] in "-/" and (end := _comment_end(text, position)) is not None:
+            position = end
+            continue
         match = _TOKEN.match(text, position)
         if not match:
             if lenient:
@@ -51,6 +59,34 @@ def tokens(text: str, *, lenient: bool = False) -> list[Token]:
             parsed.append(_token(match, kind))
         position = match.end()
     return [*parsed, Token("end", "", "", len(text))]
+
+
+def without_comments(text: str) -> str:
+    """Replace each comment of a SQL statement by a blank, hints included. What looks like a comment within quotes stays."""
+    between: list[str] = []
+    position = 0
+    while (match := _COMMENT_OR_QUOTED.search(text, position)) is not None:
+        if match["comment"]:
+            between += text[position : match.start()], " "
+            end = _comment_end(text, match.start())
+            position = len(text) if end is None else end
+        else:
+            between.append(text[position : match.end()])
+            position = match.end()
+    return "".join((*between, text[position:]))
+
+
+def _comment_end(text: str, start: int) -> int | None:
+    """Return where the comment ends that begins at `start`; None where none begins, or it is not closed. A backslash before the end of
+    a line continues the comment, and a comment in brackets may hold others."""
+    if (line := _LINE_COMMENT.match(text, start)) is not None:
+        return line.end()
+    depth = 1
+    for mark in _COMMENT_BEGINS_OR_ENDS.finditer(text, start + 2) if text.startswith("/*", start) else ():
+        depth += 1 if mark[0] == "/*" else -1
+        if depth == 0:
+            return mark.end()
+    return None
 
 
 def _token(match: re.Match[str], kind: str) -> Token:

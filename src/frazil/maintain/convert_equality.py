@@ -30,9 +30,9 @@ from frazil.maintain.rebased import Ready, newest, step_of, unmatched, until_com
 from frazil.ops.row_changes import condition_of
 from frazil.ops.step import Step
 from frazil.rows.change import placed
-from frazil.rows.deletes import Gone, WrittenDeletes, delete_files
 from frazil.rows.groups import packed
 from frazil.rows.modes import granularity_of
+from frazil.rows.position_deletes import Gone, WrittenDeletes, delete_files
 from frazil.scan.columns import metadata_columns
 from frazil.scan.deletes import DeleteIndex, read_deletes
 from frazil.scan.plan import Plan

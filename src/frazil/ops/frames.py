@@ -1,8 +1,56 @@
-"""Tell what kind of frame or value a caller handed in, without importing the library that it comes from."""
+"""Tell what kind of frame or value a caller handed in, without importing the library that it comes from.
+
+`GivenFrame` names for type checkers and editors what the methods that write rows take; `arrow.values.frames` converts it.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+
+@runtime_checkable
+class SparkFrame(Protocol):
+    """Stand for a Spark DataFrame, classic or Connect, where PySpark is not imported."""
+
+    @property
+    def sparkSession(self) -> Any: ...
+
+
+@runtime_checkable
+class ArrowStream(Protocol):
+    """Stand for what lends a stream of Arrow batches: Arrow tables and readers, polars and pandas frames, relations of DuckDB, …"""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None, /) -> object: ...
+
+
+@runtime_checkable
+class ArrowArray(Protocol):
+    """Stand for what lends one batch of Arrow rows, such as a RecordBatch."""
+
+    def __arrow_c_array__(self, requested_schema: object | None = None, /) -> object: ...
+
+
+@runtime_checkable
+class PandasFrame(Protocol):
+    """Stand for a pandas DataFrame of any version; older ones lend no Arrow stream."""
+
+    @property
+    def iloc(self) -> Any: ...
+
+    @property
+    def columns(self) -> Any: ...
+
+
+@runtime_checkable
+class LazyFrame(Protocol):
+    """Stand for a LazyFrame of polars, which is collected when its rows are needed."""
+
+    def collect_schema(self) -> Any: ...
+
+
+GivenFrame: TypeAlias = SparkFrame | ArrowStream | ArrowArray | PandasFrame | LazyFrame | Sequence[Mapping[str, Any]] | Mapping[str, Any]
+"""Rows that a caller gives: a DataFrame of Spark, pandas or polars, Arrow data, a list of dicts, or a dict of columns."""
 
 
 def is_spark_frame(frame: Any) -> bool:

@@ -56,8 +56,9 @@ def stage_merge(step: Step, rows: InputFrame, merge: Merge, mode: str | None = N
     chosen = mode_of("merge", step.metadata, mode, step.to.options)
     merge = replace(merge, merge_schema=merge.merge_schema or step.to.options.merge_schema)
     merge.check()
-    if unique:
-        _check_upsert(step)
+    writes = any(clause.do is not Do.DELETE for clause in merge.clauses)
+    if unique or not writes:
+        _refuse_shuffling(step, bool(unique))
     checked = not unique and _checked_by_sql(step, rows, merge)
     # The engine that joins stages the source. A Spark frame is evaluated by Spark even if this process joins.
     staging_engine = step.engine if step.engine.evaluates_sql else rows.engine
@@ -72,7 +73,6 @@ def stage_merge(step: Step, rows: InputFrame, merge: Merge, mode: str | None = N
         if collated and (unique or not step.engine.evaluates_sql):
             raise _compared_otherwise(collated[0])
         bound = None
-        writes = any(clause.do is not Do.DELETE for clause in merge.clauses)
         has_spark_columns = any(map(is_spark_column, merge.words))
         by_sql = has_spark_columns or bool(collated) or (writes and not unique and step.shuffles("merge", ready.schema))
         if not by_sql and (not step.engine.evaluates_sql or unique or ready.rows <= IN_TASKS):
@@ -98,11 +98,14 @@ def _compared_otherwise(column: str) -> InvalidInput:
     return InvalidInput(text, hint=hint, column=column)
 
 
-def _check_upsert(step: Step) -> None:
+def _refuse_shuffling(step: Step, upserts: bool) -> None:
+    """Refuse options of the shuffle for an upsert, and for a MERGE that only deletes rows."""
     options = step.to.options
+    where = "to an upsert: rows are written by the tasks that find them" if upserts else "to a merge that only deletes rows"
+    hint = "Use merge(), which shuffles rows." if upserts else "Leave it out."
     for name in ("distribution_mode", "advisory_partition_size"):
         if options.asks_for(name) and getattr(options, name) != "none":
-            raise meaningless(name, "to an upsert: rows are written by the tasks that find them", "Use merge(), which shuffles rows.")
+            raise meaningless(name, where, hint)
 
 
 def _bound(step: Step, source: Schema, merge: Merge, changed_only: bool) -> BoundMerge:

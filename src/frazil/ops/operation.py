@@ -63,8 +63,9 @@ class TableOperation:
 
     # --- staging
 
-    def target(self, arguments: WriteArguments, engine: Engine) -> WriteTarget:
-        """Resolve where and how a write goes. `engine`: the engine that writes; a Spark engine stays the operation's engine from then on.
+    def target(self, arguments: WriteArguments, engine: Engine, works: Engine | None = None) -> WriteTarget:
+        """Resolve where and how a write goes. `engine`: the engine whose settings count; a Spark engine stays the operation's engine from
+        then on. `works`: the engine that writes the rows, if it is another one.
 
         Raises InvalidInput for contradictory arguments, ValidationError for a read-only table.
         """
@@ -73,7 +74,7 @@ class TableOperation:
             self.engine = engine
         defaults = engine.write_defaults()
         writable(self.backend, self.name)
-        to = target(arguments, self.metadata, self.storage, self.known_columns, self.engine, defaults)
+        to = target(arguments, self.metadata, self.storage, self.known_columns, self.engine, defaults, works or engine)
         if self.txn is None:
             return to
         if (done := already_done(self.base.metadata, self.txn, to.branch)) is not None:
@@ -88,7 +89,9 @@ class TableOperation:
         and how they are written (write-audit-publish, write options); a change without a frame goes where the session's SQL would write."""
         self.check_open()
         of_frame = rows is not None and (rows.engine.evaluates_sql or not named)
-        to = self.target(arguments, rows.engine if rows is not None and of_frame else engine)
+        # The rows of an overwrite are written by the frame's own engine, those of a MERGE by the engine that joins.
+        works = rows.engine if rows is not None and arguments.verb == "overwrite" else engine
+        to = self.target(arguments, rows.engine if rows is not None and of_frame else engine, works)
         self._preview = self._preview or Preview(self.base.metadata, self.storage)
         to_staged = to.with_metadata(self._preview.metadata(self.actions))
         settings = (engine if named else IN_PROCESS).settings(arguments.case_sensitive)

@@ -79,18 +79,19 @@ class WriteTarget:
 
 
 def target(
-    arguments: WriteArguments, metadata: TableMetadata, storage: Storage, known_columns: int, engine: Engine, defaults: Mapping[str, str]
-) -> WriteTarget:
+    arguments: WriteArguments, metadata: TableMetadata, storage: Storage, known_columns: int, engine: Engine, defaults: Mapping[str, str],
+    works: Engine,
+) -> WriteTarget:  # fmt: skip
     """Resolve the target of a write. As in Java, the session's spark.wap.branch takes the place of main on a table with
     write.wap.enabled; else the branch is the caller's, else main.
 
-    `engine`: the engine whose session settings count. `defaults`: the write options that the session sets. Raises InvalidInput for
-    contradictory arguments (a WAP branch beside any other branch), and for options that have no effect on the verb, on this table or
-    without Spark.
+    `engine`: the engine whose session settings count. `defaults`: the write options that the session sets. `works`: the engine that writes
+    the rows. Raises InvalidInput for contradictory arguments (a WAP branch beside any other branch), and for options that have no effect on
+    the verb, on this table or without Spark.
     """
     branch, options = arguments.branch, write_options(arguments.options, arguments.verb, defaults)
     check_formats(metadata, options, arguments.verb)
-    if not engine.evaluates_sql and options.advisory_partition_size is not None:
+    if not works.evaluates_sql and options.asks_for("advisory_partition_size"):
         raise meaningless("advisory_partition_size", "without Spark, whose partitions it sizes")
     chosen, wap_id = _place(branch, options, metadata, engine)
     properties = mapping("snapshot_properties", arguments.snapshot_properties)

@@ -20,16 +20,16 @@ from frazil.arrow.read.rows_at import rows_of
 from frazil.arrow.values.arrow_schema import to_arrow_schema
 from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_rows import write
-from frazil.rows.deletes import Gone, delete_files
-from frazil.rows.found import Found
 from frazil.rows.modes import COPY_ON_WRITE, Mode
+from frazil.rows.position_deletes import Gone, delete_files
+from frazil.rows.removed_rows import RemovedRows
 from frazil.rows.rewrite import fitted, rewritten
 from frazil.scan.tasks import FileScanTask
 from frazil.spec.data_file import DataFile
 from frazil.tasks.runner import current_place
 
 LEAST_MEMORY = 32 << 20  # bytes of rows that a task may buffer, however many tasks run beside it
-Changes = Callable[[Found], Iterator[pa.RecordBatch]]
+Changes = Callable[[RemovedRows], Iterator[pa.RecordBatch]]
 
 
 class Decider(Protocol):
@@ -40,7 +40,7 @@ class Decider(Protocol):
 
     def begin(self) -> Self: ...
 
-    def changes(self, task: FileScanTask, removed_rows: Found) -> Iterator[pa.RecordBatch]:
+    def changes(self, task: FileScanTask, removed_rows: RemovedRows) -> Iterator[pa.RecordBatch]:
         """Add the positions of removed rows to `removed_rows`, each before the batch with its new version is yielded.
 
         Batches hold the table's columns by name. `_row_id`, if row lineage is kept, is the id of the row; rewrite.POS, its old position
@@ -166,7 +166,7 @@ class _Tally:
     deleted: int = 0
     copied: int = 0
 
-    def take(self, task: FileScanTask, removed_rows: Found) -> None:
+    def take(self, task: FileScanTask, removed_rows: RemovedRows) -> None:
         self.updated += removed_rows.updated
         self.deleted += removed_rows.deleted
         if removed_rows:
@@ -195,7 +195,7 @@ def _rows(context: ChangeContext, steps: Iterable[tuple[FileScanTask, Changes]],
     here = current_place()
     for task, changes in steps:
         here.go_on()
-        removed_rows = Found()
+        removed_rows = RemovedRows()
         if context.mode == COPY_ON_WRITE:
             for batch, copied in rewritten(task, changes(removed_rows), removed_rows, context.read, context.arrow_schema):
                 here.go_on()

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from frazil.arrow.read.read_context import ReadContext
 from frazil.arrow.read.rows_at import rows_of
-from frazil.rows.found import Found
+from frazil.rows.removed_rows import RemovedRows
 from frazil.rows.rewrite import HIDDEN_POS
 from frazil.scan.tasks import FileScanTask
 from frazil.spec.schema import Schema
@@ -30,7 +30,7 @@ class DeleteDecider:
     def begin(self) -> Self:
         return self
 
-    def changes(self, task: FileScanTask, removed_rows: Found) -> Iterator[pa.RecordBatch]:
+    def changes(self, task: FileScanTask, removed_rows: RemovedRows) -> Iterator[pa.RecordBatch]:
         for batch in rows_of(task, self.read):
             removed_rows.add(batch.column(0).to_numpy(), deleted=batch.num_rows)
         yield from ()

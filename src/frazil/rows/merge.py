@@ -24,9 +24,9 @@ from frazil.expr.bound import TRUE
 from frazil.rows.ambiguous import refuse_ambiguous
 from frazil.rows.bound_merge import BoundClause, BoundMerge
 from frazil.rows.equal_rows import equal_rows
-from frazil.rows.found import Found
 from frazil.rows.key_index import Rows
 from frazil.rows.pairing import Pairing, as_side, beside, rows_where
+from frazil.rows.removed_rows import RemovedRows
 from frazil.rows.rewrite import HIDDEN_POS, POS, ROW_ID
 from frazil.rows.source import MergeSource
 from frazil.scan.tasks import FileScanTask
@@ -144,7 +144,7 @@ class MergeDecider:
 
     # --- one file
 
-    def changes(self, task: FileScanTask, removed_rows: Found) -> Iterator[pa.RecordBatch]:
+    def changes(self, task: FileScanTask, removed_rows: RemovedRows) -> Iterator[pa.RecordBatch]:
         gathered = _ChangedRows()
         for batch in read_task(task, self.first):
             acts = self._acts(self._target(batch))
@@ -165,13 +165,13 @@ class MergeDecider:
         """Take the table's columns from a batch of the first read, as the target side."""
         return as_side(batch.select(range(len(self._tested))), self.merge.sides.target_alias)
 
-    def _delete(self, batch: pa.RecordBatch, acts: Acts, removed_rows: Found) -> None:
+    def _delete(self, batch: pa.RecordBatch, acts: Acts, removed_rows: RemovedRows) -> None:
         removed_rows.add(batch.column(batch.num_columns - 1).to_numpy()[acts.rows], deleted=len(acts.rows))
         matched = int((acts.clause < len(self.merge.matched)).sum())
         self.counts.count(True, False, matched)
         self.counts.count(False, False, len(acts.rows) - matched)
 
-    def _replace(self, batch: pa.RecordBatch, acts: Acts, removed_rows: Found) -> None:
+    def _replace(self, batch: pa.RecordBatch, acts: Acts, removed_rows: RemovedRows) -> None:
         removed_rows.add(batch.column(batch.num_columns - 1).to_numpy()[acts.rows], updated=len(acts.rows))
         self.counts.count(True, True, len(acts.rows))
         self.matched[acts.source] = True
@@ -234,7 +234,7 @@ class MergeDecider:
 
     # --- new versions
 
-    def _updated(self, task: FileScanTask, gathered: _ChangedRows, removed_rows: Found) -> Iterator[pa.RecordBatch]:
+    def _updated(self, task: FileScanTask, gathered: _ChangedRows, removed_rows: RemovedRows) -> Iterator[pa.RecordBatch]:
         if not gathered.count:
             return
         rows, acts = gathered.joined()
@@ -256,7 +256,7 @@ class MergeDecider:
         for start in range(0, rows.num_rows, size):
             yield rows.slice(start, size).select([])
 
-    def _new_versions(self, rows: pa.RecordBatch, late: pa.RecordBatch, acts: Acts, removed_rows: Found) -> pa.RecordBatch:
+    def _new_versions(self, rows: pa.RecordBatch, late: pa.RecordBatch, acts: Acts, removed_rows: RemovedRows) -> pa.RecordBatch:
         names = [f.name for f in self._tested]
         first = dict(zip(names, rows.columns, strict=False))
         columns = first | dict(zip(late.schema.names, late.columns, strict=True))
@@ -273,8 +273,9 @@ class MergeDecider:
         return new_rows
 
     def _of_clause(
-        self, clause: BoundClause, number: int, target: pa.RecordBatch, rows: pa.RecordBatch, acts: Acts, here: Rows, removed_rows: Found
-    ) -> pa.RecordBatch:
+        self, clause: BoundClause, number: int, target: pa.RecordBatch, rows: pa.RecordBatch, acts: Acts, here: Rows,
+        removed_rows: RemovedRows,
+    ) -> pa.RecordBatch:  # fmt: skip
         """Make the new versions for one clause, with their old positions and, if rows keep them, their row ids."""
         assert clause.assignments is not None
         matched = number < len(self.merge.matched)

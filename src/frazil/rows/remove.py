@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from frazil.arrow.deletes.delete_files import Positions
 from frazil.rows.change import ChangeContext, Changed, Changes, apply_changes
-from frazil.rows.found import Found
+from frazil.rows.removed_rows import RemovedRows
 from frazil.scan.tasks import FileScanTask
 
 
@@ -20,7 +20,7 @@ class Nothing:
     def begin(self) -> Nothing:
         return self
 
-    def changes(self, task: FileScanTask, removed_rows: Found) -> Iterator[pa.RecordBatch]:
+    def changes(self, task: FileScanTask, removed_rows: RemovedRows) -> Iterator[pa.RecordBatch]:
         return iter(())
 
     def report(self) -> Any:
@@ -33,7 +33,7 @@ def remove_positions(context: ChangeContext, group: Sequence[tuple[FileScanTask,
 
 
 def _gone(positions: Positions) -> Changes:
-    def changes(removed_rows: Found) -> Iterator[pa.RecordBatch]:
+    def changes(removed_rows: RemovedRows) -> Iterator[pa.RecordBatch]:
         removed_rows.add(np.asarray(positions, np.int64), deleted=len(positions))
         return iter(())
 

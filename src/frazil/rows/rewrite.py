@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from frazil.arrow.read.read_context import ReadContext
 from frazil.arrow.read.rows_at import rows_without
-from frazil.rows.found import Found
+from frazil.rows.removed_rows import RemovedRows
 from frazil.scan.tasks import FileScanTask
 from frazil.spec.schema import POS_ID, Schema
 from frazil.spec.types import LongType, NestedField
@@ -39,7 +39,7 @@ def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def rewritten(
-    task: FileScanTask, changes: Iterator[pa.RecordBatch], removed_rows: Found, context: ReadContext, schema: pa.Schema
+    task: FileScanTask, changes: Iterator[pa.RecordBatch], removed_rows: RemovedRows, context: ReadContext, schema: pa.Schema
 ) -> Iterator[RewrittenPart]:
     """Yield (batch, number of its rows that are copied unchanged). A file that loses no row is not rewritten: only new rows are yielded."""
     new = _NewRows(changes, schema)

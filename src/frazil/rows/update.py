@@ -11,7 +11,7 @@ import pyarrow as pa
 from frazil.arrow.read.read_context import ReadContext
 from frazil.arrow.read.rows_at import rows_of
 from frazil.rows.assign import Assignments
-from frazil.rows.found import Found
+from frazil.rows.removed_rows import RemovedRows
 from frazil.rows.rewrite import HIDDEN_POS, POS, ROW_ID
 from frazil.scan.tasks import FileScanTask
 from frazil.spec.schema import ROW_ID_ID, Schema
@@ -38,7 +38,7 @@ class UpdateDecider:
     def begin(self) -> Self:
         return self
 
-    def changes(self, task: FileScanTask, removed_rows: Found) -> Iterator[pa.RecordBatch]:
+    def changes(self, task: FileScanTask, removed_rows: RemovedRows) -> Iterator[pa.RecordBatch]:
         for batch in rows_of(task, self.read):
             places = batch.column(batch.num_columns - 1)
             removed_rows.add(places.to_numpy(), updated=batch.num_rows)

@@ -19,7 +19,7 @@ from frazil.maintain.imports.register import RegisterTableResult, register_table
 from frazil.maintain.imports.source import Source, resolve_source
 from frazil.maintain.progress import ProgressCallback
 from frazil.ops.creation import Creation, create_empty, with_catalog_properties
-from frazil.ops.engine import Frame
+from frazil.ops.frames import SparkFrame
 from frazil.ops.session import Session
 from frazil.ops.table_definition import GivenSchema, table_metadata
 from frazil.spec.partitioning import PartitionSpec, build_spec
@@ -368,7 +368,7 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
 
     def write_stream(
         self,
-        frame: Frame,
+        frame: SparkFrame,
         table_column: str,
         mode: str | None = None,
         *,

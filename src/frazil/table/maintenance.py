@@ -32,7 +32,7 @@ from frazil.maintain.rewrite_position_delete_files import RewritePositionDeleteF
 from frazil.maintain.stats.partition_stats import PartitionStatsResult, compute_partition_stats
 from frazil.maintain.stats.table_stats import TableStatsResult, compute_table_stats
 from frazil.ops import arguments
-from frazil.ops.engine import Frame
+from frazil.ops.frames import GivenFrame
 from frazil.ops.reading import RowFilter
 from frazil.ops.session import Session
 from frazil.spec.snapshot import MAIN_BRANCH
@@ -248,7 +248,7 @@ class MaintenanceTable:
 
     def remove_orphan_files(
         self, older_than: Time | None = None, location: str | None = None, dry_run: bool = False,
-        max_concurrent_deletes: int | None = None, file_list_view: Frame | str | None = None,
+        max_concurrent_deletes: int | None = None, file_list_view: GivenFrame | str | None = None,
         equal_schemes: Mapping[str, str] | None = None, equal_authorities: Mapping[str, str] | None = None,
         prefix_mismatch_mode: str = "ERROR", prefix_listing: bool = False,
         stream_results: bool = False, *, allow_short_interval: bool = False, progress: ProgressCallback | None = None,

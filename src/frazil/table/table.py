@@ -12,6 +12,7 @@ from frazil.catalog.reporting import reporter_of
 from frazil.expr.nodes import AlwaysTrue
 from frazil.ops import arguments, metadata_changes
 from frazil.ops.engine import Frame
+from frazil.ops.frames import SparkFrame
 from frazil.ops.reading import RowFilter
 from frazil.ops.result import CommitResult
 from frazil.ops.session import Session
@@ -327,7 +328,7 @@ class Table(CommittingVerbs):
 
     def write_stream(
         self,
-        frame: Frame,
+        frame: SparkFrame,
         mode: str | None = None,
         *,
         branch: str | None = None,

@@ -11,7 +11,7 @@ from frazil.commit.cherry_pick import CherryPick
 from frazil.commit.done_once import txn_of
 from frazil.errors import InvalidInput
 from frazil.ops import metadata_changes
-from frazil.ops.engine import Frame
+from frazil.ops.frames import GivenFrame
 from frazil.ops.operation import TableOperation
 from frazil.ops.result import CommitResult
 from frazil.ops.session import Session
@@ -91,7 +91,7 @@ class Transaction(Verbs[None, "Transaction[T]"], Generic[T]):
 
     def do_merge(
         self,
-        df: Frame,
+        df: GivenFrame,
         merge: Merge,
         snapshot_properties: Mapping[str, str] = {},
         case_sensitive: bool | None = None,

@@ -18,7 +18,7 @@ from frazil.expr.nodes import AlwaysTrue
 from frazil.ops import metadata_changes, row_changes, stage
 from frazil.ops.arguments import mapping
 from frazil.ops.engine import Frame
-from frazil.ops.frames import is_spark_column, is_stream
+from frazil.ops.frames import GivenFrame, is_spark_column, is_stream
 from frazil.ops.in_process import IN_PROCESS
 from frazil.ops.merge import stage_merge
 from frazil.ops.operation import TableOperation
@@ -79,7 +79,7 @@ class Verbs(ABC, Generic[R, P]):
 
     def append(
         self,
-        df: Frame,
+        df: GivenFrame,
         snapshot_properties: Mapping[str, str] = {},
         branch: str | None = MAIN_BRANCH,
         *,
@@ -101,7 +101,7 @@ class Verbs(ABC, Generic[R, P]):
 
     def overwrite(
         self,
-        df: Frame,
+        df: GivenFrame,
         overwrite_filter: RowFilter = AlwaysTrue(),
         snapshot_properties: Mapping[str, str] = {},
         case_sensitive: bool | None = None,
@@ -130,7 +130,7 @@ class Verbs(ABC, Generic[R, P]):
 
     def dynamic_partition_overwrite(
         self,
-        df: Frame,
+        df: GivenFrame,
         snapshot_properties: Mapping[str, str] = {},
         branch: str | None = MAIN_BRANCH,
         *,
@@ -231,7 +231,7 @@ class Verbs(ABC, Generic[R, P]):
 
     def upsert(
         self,
-        df: Frame,
+        df: GivenFrame,
         join_cols: Sequence[str] | None = None,
         when_matched_update_all: bool = True,
         when_not_matched_insert_all: bool = True,
@@ -263,7 +263,7 @@ class Verbs(ABC, Generic[R, P]):
 
     def merge(
         self,
-        df: Frame,
+        df: GivenFrame,
         on: RowFilter,
         snapshot_properties: Mapping[str, str] = {},
         case_sensitive: bool | None = None,

@@ -291,6 +291,27 @@ def test_modes_of_spreading_that_mean_nothing_are_refused_by_name(table, session
             t.upsert(frame(0, 3), ["id"], spark=session, **option)
 
 
+def test_the_size_of_partitions_is_honoured_by_the_engine_that_shuffles_and_refused_by_any_other(catalog, session):
+    t = spread_table(catalog, session, 60, 2, "copy-on-write", {})
+    rows = pa.table({"id": range(40, 160), "p": pa.array([n % 2 for n in range(40, 160)], pa.int32()), "v": [7] * 120})
+    size = {"advisory_partition_size": 10 << 20}
+    t.merge(rows, "target.id = source.id", **size).when_matched_update_all().when_not_matched_insert_all().execute()
+    assert {r["id"]: r["v"] for r in t.refresh().to_arrow().to_pylist()} == {i: 7 if i >= 40 else 0 for i in range(160)}
+    assert written(t) == [0, 0, 1, 1]  # changed rows and new ones, a file a partition; tasks that find rows would write one for each file
+    with pytest.raises(InvalidInput, match="advisory-partition-size.*means nothing to an upsert"):
+        t.upsert(rows, ["id"], **size)
+    with pytest.raises(InvalidInput, match="advisory-partition-size.*means nothing to a merge that only deletes"):
+        t.merge(rows, "target.id = source.id", **size).when_matched_delete().execute()
+    for frame in (rows, session.createDataFrame(rows)):
+        here = t.merge(frame, "target.id = source.id", runner="in-process", **size).when_matched_update_all()
+        with pytest.raises(InvalidInput, match="advisory-partition-size.*without Spark"):
+            here.execute()
+    transaction = t.transaction()
+    transaction.delete("id = 1", spark=session)
+    with pytest.raises(InvalidInput, match="advisory-partition-size.*without Spark"):
+        transaction.append(rows, **size)
+
+
 NAIVE = dt.datetime(2021, 2, 3, 4, 5, 6, 7)
 ALIKE = {  # columns, a row, new values (and a condition)
     "local times": (

@@ -158,3 +158,18 @@ def test_frames_of_this_process_are_read_alike_while_a_session_runs(table, sessi
             write(frame)
     t.upsert([{"id": 1, "d": 1, "x": NAIVE.replace(tzinfo=UTC)}], ["id"])
     assert t.to_arrow().to_pylist() == [{"id": 1, "d": 1.0, "x": NAIVE.replace(tzinfo=UTC)}]
+
+
+def test_clock_times_of_frames_of_this_process_stay_clock_times_where_spark_joins(table, session):
+    session.conf.set("spark.sql.session.timeZone", "America/New_York")
+    skipped, shown = dt.datetime(2024, 3, 10, 2, 30), dt.datetime(2024, 3, 10, 3, 30)  # a clock in New York never shows the first
+    t = table("v timestamp_ntz, s struct<x: timestamp_ntz>, a array<timestamp_ntz>")
+    rows = pa.table({"id": [1, 2], "v": pa.array([skipped] * 2), "s": pa.array([{"x": skipped}] * 2), "a": pa.array([[skipped]] * 2)})
+    held = {"v": skipped, "s": {"x": skipped}, "a": [skipped]}
+    t.merge(rows, BY_SPARK, spark=session).when_matched_update_all().when_not_matched_insert_all().execute()
+    assert t.refresh().to_arrow().sort_by("id").to_pylist() == [{"id": 1, **held}, {"id": 2, **held}]
+    t.merge(rows, BY_SPARK).when_matched_update({name: f"source.{name}" for name in held}).execute()
+    assert t.refresh().to_arrow().sort_by("id").to_pylist() == [{"id": 1, **held}, {"id": 2, **held}]
+    at_half_past_three = pa.table({"id": [9], "v": pa.array([shown])})
+    by_time = t.merge(at_half_past_three, BY_SPARK.replace("id", "v"), spark=session)
+    assert by_time.when_matched_delete().execute().rows_deleted == 0

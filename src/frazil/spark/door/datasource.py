@@ -278,7 +278,7 @@ class SourceWriter(DataSourceArrowWriter):
         _, loaded, _ = self.table
         metadata = loaded.metadata
         self._verb = arguments.verb
-        self._to = target(arguments, metadata, loaded.storage, metadata.last_column_id, SIDE_PROCESS, {})
+        self._to = target(arguments, metadata, loaded.storage, metadata.last_column_id, SIDE_PROCESS, {}, SIDE_PROCESS)
         if self._verb == "overwrite":
             check_overwrite(self._to, AlwaysTrue())
         self._start = None if self._verb == "append" else start_of(metadata, self._to)

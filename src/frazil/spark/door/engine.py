@@ -201,8 +201,12 @@ class SparkEngine:
             )  # fmt: skip
 
     def shown(self, table: pa.Table) -> DataFrame:
-        """Return a DataFrame of a metadata table; timestamps without a zone become TIMESTAMP_NTZ."""
-        table = for_spark(table)
+        """Return a DataFrame of a metadata table."""
+        return self._frame_of(for_spark(table))
+
+    def _frame_of(self, table: pa.Table) -> DataFrame:
+        """Return Arrow rows as a DataFrame. Timestamps without a zone become TIMESTAMP_NTZ: by default PySpark takes them for points in
+        time in the session's zone."""
         frame: DataFrame = self.spark.createDataFrame(table, schema=from_arrow_schema(table.schema, prefer_timestamp_ntz=True))
         return frame
 
@@ -241,7 +245,7 @@ class SparkEngine:
         checked: bool = False,
     ) -> RowChanges:
         """Merge a staged source, or a small Arrow source, by any Spark SQL (`merge_by_sql.merge`)."""
-        frame = source.native if source.native is not None else self.spark.createDataFrame(source.open().table)
+        frame = source.native if source.native is not None else self._frame_of(source.open().table)
         return merge_by_sql.merge(
             self.spark, planned, frame, merge, context_of, case_sensitive=case_sensitive, like=source.frame, checked=checked
         )

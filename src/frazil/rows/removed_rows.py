@@ -12,7 +12,7 @@ from frazil.codec.sorted_numbers import distinct
 Positions = npt.NDArray[np.int64]
 
 
-class Found:
+class RemovedRows:
     """Collect removed rows. A decider fills it while its batches are consumed; `positions` is complete when they have ended."""
 
     __slots__ = ("_parts", "deleted", "updated")
