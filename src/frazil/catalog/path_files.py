@@ -21,7 +21,7 @@ from frazil.codec.metadata_json import unzipped
 from frazil.errors import CorruptData, FrazilError, NoSuchFileError, ValidationError
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import METADATA_PATH
-from frazil.storage import PublishUnclear, Storage, normalise
+from frazil.storage import REMOTE_SCHEMES, PublishUnclear, Storage, normalise
 from frazil.storage.locations import base_name, join, scheme_of
 
 _VERSION = re.compile(r"v(0|[1-9][0-9]{0,9})(\.metadata\.json|\.gz\.metadata\.json|\.metadata\.json\.gz)")
@@ -31,6 +31,7 @@ _TRIES = 10
 _START = 2048
 _BLANK = b"\0 \n\r\t"
 _GZIPPED = b"\x1f\x8b"
+_FEW = 64  # versions that a store lists in no more time than it takes for the requests that can replace the listing
 known_heads = KnownHeads()
 
 
@@ -102,20 +103,20 @@ def _known_head(storage: Storage, root: str) -> Version | None:
     file, the name after it has therefore never been freed: if that name is not in use, it is the newest. The hint is asked as well, in case
     another program has removed versions in another order. In HDFS many files are removed at once in any order.
     """
-    location = known_heads.of(root)
+    location, remote = known_heads.of(root), scheme_of(root) in REMOTE_SCHEMES
     number = None if location is None else version_of(location)
-    if location is None or number is None or scheme_of(root) == "hdfs":
+    if location is None or number is None or scheme_of(root) == "hdfs" or (remote and number < _FEW):
         return None
     preferred = itertools.takewhile(lambda ending: not location.endswith(f"v{number}{ending}"), _ENDINGS)
-    rivals = [f"v{number + 1}{ending}" for ending in _ENDINGS] + [f"v{number}{ending}" for ending in preferred]
-    rivals = [join(root, "metadata", name) for name in rivals]
+    names = [f"v{number + 1}{ending}" for ending in _ENDINGS] + [f"v{number}{ending}" for ending in preferred]
+    rivals = [join(root, "metadata", name) for name in names]
     with contextlib.suppress(FrazilError):
-        if storage.local_path(root) is not None:
+        if not remote:
             is_newest = read_hint(storage, root) == number and not any(map(storage.exists, rivals))
         else:  # a store is waited for: all of them at once
-            with ThreadPoolExecutor(len(rivals) + 1, thread_name_prefix="frazil-head") as pool:
-                hint, *exist = [pool.submit(read_hint, storage, root), *(pool.submit(storage.exists, name) for name in rivals)]
-                is_newest = hint.result() == number and not any(future.result() for future in exist)
+            with ThreadPoolExecutor(len(rivals), thread_name_prefix="frazil-head") as pool:
+                exist = [pool.submit(storage.exists, rival) for rival in rivals]
+                is_newest = read_hint(storage, root) == number and not any(future.result() for future in exist)
         return Version(number, location) if is_newest else None
     return None
 
