@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from frazil.catalog import metadata_files, path_line
 from frazil.catalog.base import Committed, Conflict, LoadedTable, Outcome, Unknown
-from frazil.catalog.known_heads import KnownHeads
+from frazil.catalog.written_metadata import KnownHeads
 from frazil.codec.metadata_json import unzipped
 from frazil.errors import CorruptData, FrazilError, NoSuchFileError, ValidationError
 from frazil.spec.metadata import TableMetadata

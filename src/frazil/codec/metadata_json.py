@@ -307,11 +307,11 @@ def _parts(metadata: TableMetadata) -> Iterator[tuple[bytes, ...]]:
 
 def _snapshot_log_texts(location: str, log: tuple[SnapshotLogEntry, ...]) -> list[bytes]:
     """Return the text of the snapshot log, one piece or none: of the entries that were written before, with those that are new."""
-    known, text = _written_logs.pop(location, ((), b""))
-    if not log or len(known) > len(log) or not all(map(operator.is_, known, log)):
-        known, text = (), b""
-    items = [_LOG_ITEM % (e.timestamp_ms, e.snapshot_id, _more(e.extra) if e.extra else b"") for e in log[len(known) :]]
-    text = b",\n    ".join([text, *items] if known else items)
+    written, text = _written_logs.pop(location, ((), b""))
+    if not log or len(written) > len(log) or not all(map(operator.is_, written, log)):
+        written, text = (), b""
+    items = [_LOG_ITEM % (e.timestamp_ms, e.snapshot_id, _more(e.extra) if e.extra else b"") for e in log[len(written) :]]
+    text = b",\n    ".join([text, *items] if written else items)
     if log:
         _written_logs[location] = log, text
         for oldest in list(_written_logs)[:-_MOST_LOGS]:
