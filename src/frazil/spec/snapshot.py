@@ -112,10 +112,7 @@ class Snapshots(Sequence[Snapshot]):
 
     def texts(self, encode: Callable[[Snapshot], bytes]) -> list[bytes]:
         """Return the JSON text of each snapshot: as it was read or written before, else by `encode`."""
-        texts = self._texts[:]
-        while None in texts:
-            i = texts.index(None)
-            texts[i] = encode(self._snapshot_at(i))
+        texts = [encode(self._snapshot_at(i)) if text is None else text for i, text in enumerate(self._texts)]
         self._texts[:] = texts
         return texts
 

@@ -90,10 +90,11 @@ def _batches(tasks: Iterable[Any], context: ReadContext, limit: int | None) -> I
 def _workers_for(tasks: Iterable[Any], context: ReadContext) -> int:
     """Return how many threads read these tasks: one per core; more where a store is waited for, as far as its files fit into the memory
     that the options allow. By the first tasks, since it takes time to make all of them."""
-    first = tasks[:_FIRST_TASKS] if isinstance(tasks, Sequence) else ()
-    if not first or scheme_of(first[0].file.file_path) not in REMOTE_SCHEMES:
-        return default_workers()
-    return max(default_workers(), min(_WAITING, len(tasks), context.options.memory // max(1, *(task.length for task in first))))
+    cores = default_workers()
+    if not isinstance(tasks, Sequence) or not tasks or scheme_of(tasks[0].file.file_path) not in REMOTE_SCHEMES:
+        return cores
+    largest = max(int(task.length) for task in tasks[:_FIRST_TASKS])
+    return max(cores, min(_WAITING, len(tasks), context.options.memory // max(1, largest)))
 
 
 def _size(batch: pa.RecordBatch) -> int:
