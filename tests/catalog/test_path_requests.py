@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 import frazil
 from frazil.catalog import Committed, Unknown, path_files
+from frazil.codec.metadata_json import encode_metadata
 from frazil.errors import NoSuchTableError, ValidationException
 from tests.catalog.conftest import TABLE, changed, committed, new_metadata
 from tests.storage.fake_s3 import FakeS3, fake_s3
@@ -32,6 +34,31 @@ def test_a_warm_append_takes_nine_requests_and_no_listing(s3: FakeS3) -> None:
     assert sorted(asked) == sorted([("PUT", "parquet"), ("PUT", "avro"), ("PUT", "avro"), ("PUT", "json"), ("PUT", "text"), *read])
     assert not any("list-type" in query for _, _, query in s3.asked)
     assert sorted(catalog.load_table("db.t").scan().to_arrow()["id"].to_pylist()) == [0, 1]
+
+
+def test_a_long_history_that_this_process_knows_is_loaded_without_a_listing(s3: FakeS3, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(path_files, "_FEW", 2)
+    backend = frazil.load_catalog("p", type="path", warehouse="s3://b/w", **s3.properties)._backend
+    table = committed(backend.create(TABLE, new_metadata("")))
+    table = committed(backend.swap(table, changed(table, a="1")))
+    s3.asked.clear()
+    assert backend.load(TABLE).metadata == table.metadata
+    asked = sorted((method, path.rpartition("/")[2]) for method, path, _ in s3.asked)
+    tried = [("HEAD", f"v3{ending}") for ending in (".gz.metadata.json", ".metadata.json", ".metadata.json.gz")]
+    assert asked == [("GET", "v2.metadata.json"), ("GET", "version-hint.text"), *tried]
+    later = table.metadata_location.removeprefix("s3:/").replace("v2.", "v3.")
+    s3.objects[later] = encode_metadata(replace(table.metadata, properties={"by": "another"}))
+    assert backend.load(TABLE).metadata.properties == {"by": "another"}, "a writer that was killed before it wrote the hint"
+
+
+def test_a_next_version_that_cannot_be_looked_for_has_the_versions_listed(s3: FakeS3, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(path_files, "_FEW", 0)
+    backend = frazil.load_catalog("p", type="path", warehouse="s3://b/w", **s3.properties)._backend
+    table = committed(backend.create(TABLE, new_metadata("")))
+    fired: list[str] = []
+    s3.disturb = lambda method, path, query: (fired.append(path), 403)[1] if path.endswith("v2.gz.metadata.json") else None
+    assert backend.load(TABLE).metadata == table.metadata
+    assert fired and any("list-type" in query for _, _, query in s3.asked)
 
 
 def test_a_hint_that_names_a_newer_version_has_the_versions_listed(s3: FakeS3, monkeypatch: pytest.MonkeyPatch) -> None:

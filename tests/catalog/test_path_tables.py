@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from frazil.catalog import CatalogBackend, Committed, Conflict, Unknown, create_at, load_backend, load_location, path_files
+from frazil.catalog import CatalogBackend, Committed, Conflict, LoadedTable, Unknown, create_at, load_backend, load_location, path_files
+from frazil.codec.metadata_json import encode_metadata
 from frazil.errors import CorruptData, NoSuchFileError, NoSuchTableError, StorageError, Unsupported, ValidationError
 from tests.catalog.conftest import TABLE, changed, committed, made, new_metadata
 from tests.storage.test_local_durability import Tape
@@ -29,7 +30,7 @@ def metadata_folder(tmp_path: Path) -> Path:
     return tmp_path / "w/db/t/metadata"
 
 
-def grown(backend: CatalogBackend, count: int) -> object:
+def grown(backend: CatalogBackend, count: int) -> LoadedTable:
     table = made(backend)
     for i in range(1, count):
         table = committed(backend.swap(table, changed(table, i=str(i))))
@@ -52,7 +53,7 @@ def test_whatever_the_hint_says_the_newest_version_is_seen_and_the_hint_is_repai
     if hint is not None:
         file.write_text(hint)
     found = backend.load(TABLE)
-    assert found.metadata == table.metadata  # type: ignore[attr-defined]
+    assert found.metadata == table.metadata
     committed(backend.swap(found, changed(found, more="1")))
     assert file.read_text() == "4"
 
@@ -61,14 +62,78 @@ def test_the_first_version_may_be_gone_along_with_the_hint(backend: CatalogBacke
     table = grown(backend, 3)
     (metadata_folder / "version-hint.text").unlink()
     (metadata_folder / "v1.metadata.json").unlink()
-    assert backend.load(TABLE).metadata == table.metadata  # type: ignore[attr-defined]
+    assert backend.load(TABLE).metadata == table.metadata
 
 
 def test_a_stale_hint_and_a_hole_below_the_newest_version_hide_nothing(backend: CatalogBackend, metadata_folder: Path) -> None:
     table = grown(backend, 4)
     (metadata_folder / "v2.metadata.json").unlink()
     (metadata_folder / "version-hint.text").write_text("1")
-    assert backend.load(TABLE).metadata == table.metadata  # type: ignore[attr-defined]
+    assert backend.load(TABLE).metadata == table.metadata
+
+
+@pytest.fixture
+def listed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The directories of versions that are listed from here on."""
+    directories: list[str] = []
+    names = path_files._names
+    monkeypatch.setattr(path_files, "_names", lambda storage, root: (directories.append(root), names(storage, root))[1])
+    return directories
+
+
+def test_a_table_that_this_process_has_read_or_written_is_loaded_again_without_a_listing(backend: CatalogBackend, listed: list[str]) -> None:
+    table = grown(backend, 3)
+    listed.clear()
+    assert backend.load(TABLE).metadata_location == table.metadata_location and listed == []
+    path_files.known_heads.clear()
+    for listings in (1, 1):
+        assert backend.load(TABLE).metadata_location == table.metadata_location and len(listed) == listings
+
+
+@pytest.mark.parametrize("ending", [".metadata.json", ".gz.metadata.json", ".metadata.json.gz"])
+def test_the_next_version_of_a_writer_that_was_killed_before_the_hint_is_seen(
+    backend: CatalogBackend, metadata_folder: Path, listed: list[str], ending: str
+) -> None:
+    table = grown(backend, 3)
+    later = encode_metadata(replace(table.metadata, properties={"by": "another"}))
+    (metadata_folder / f"v4{ending}").write_bytes(gzip.compress(later) if "gz" in ending else later)
+    listed.clear()
+    assert (metadata_folder / "version-hint.text").read_text() == "3"
+    assert backend.load(TABLE).metadata.properties == {"by": "another"} and len(listed) == 1
+
+
+def test_a_hint_that_names_another_version_than_the_known_one_has_the_versions_listed(
+    backend: CatalogBackend, metadata_folder: Path, listed: list[str]
+) -> None:
+    """Another program has committed twice, and has removed the version after the known one before the known one."""
+    table = grown(backend, 3)
+    (metadata_folder / "v5.metadata.json").write_bytes(encode_metadata(replace(table.metadata, properties={"by": "another"})))
+    (metadata_folder / "version-hint.text").write_text("5")
+    listed.clear()
+    assert backend.load(TABLE).metadata.properties == {"by": "another"} and len(listed) == 1
+
+
+def test_a_known_version_that_was_removed_or_replaced_is_not_relied_on(backend: CatalogBackend, metadata_folder: Path, listed: list[str]) -> None:
+    table = grown(backend, 3)
+    (metadata_folder / "v3.metadata.json").rename(metadata_folder / "v9.metadata.json")
+    assert backend.load(TABLE).metadata_location.endswith("/v9.metadata.json")
+    backend.drop_table(TABLE)
+    with pytest.raises(NoSuchTableError):
+        backend.load(TABLE)
+    again = grown(backend, 3)
+    assert again.metadata.table_uuid != table.metadata.table_uuid
+    assert backend.load(TABLE).metadata == again.metadata
+
+
+def test_the_plain_one_of_two_files_of_the_known_version_counts(backend: CatalogBackend, metadata_folder: Path) -> None:
+    table = grown(backend, 3)
+    plain = metadata_folder / "v3.metadata.json"
+    data = plain.read_bytes()
+    plain.unlink()
+    (metadata_folder / "v3.gz.metadata.json").write_bytes(gzip.compress(data))
+    assert backend.load(TABLE).metadata_location.endswith("/v3.gz.metadata.json")
+    plain.write_bytes(data)
+    assert backend.load(TABLE).metadata_location == table.metadata_location
 
 
 def test_without_any_version_there_is_no_table(backend: CatalogBackend, metadata_folder: Path) -> None:
@@ -364,7 +429,7 @@ def test_a_symlinked_metadata_file_is_not_followed_out_of_the_table(backend: Cat
         assert refused.value.facts["file"].endswith("v3.metadata.json")
     newest.unlink()
     newest.symlink_to("v2.metadata.json")
-    assert backend.load(TABLE).metadata == table.metadata, "a link to a file of the table's own"  # type: ignore[attr-defined]
+    assert backend.load(TABLE).metadata == table.metadata, "a link to a file of the table's own"
 
 
 @pytest.mark.parametrize("linked", ["w", "w/db", "w/db/t", "w/db/t/metadata"])
@@ -372,6 +437,6 @@ def test_directories_may_be_links(backend: CatalogBackend, tmp_path: Path, linke
     table = grown(backend, 2)
     shutil.move(tmp_path / linked, tmp_path / "moved")
     (tmp_path / linked).symlink_to(tmp_path / "moved")
-    assert backend.load(TABLE).metadata == table.metadata  # type: ignore[attr-defined]
+    assert backend.load(TABLE).metadata == table.metadata
     newer = committed(backend.swap(backend.load(TABLE), changed(backend.load(TABLE), a="1")))
     assert load_location(f"{tmp_path}/w/db/t/metadata/v3.metadata.json")[1].metadata == newer.metadata

@@ -12,15 +12,16 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from frazil.codec import guard
+from frazil.codec import guard, metadata_json
 from frazil.codec.guard import inflate
 from frazil.codec.json_nouns import schema_from_json, schema_to_json
 from frazil.codec.metadata_json import decode_metadata, encode_metadata
 from frazil.errors import CorruptData, FrazilError, Unsupported, ValidationError
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
-from frazil.spec.snapshot import MetadataLogEntry, Snapshot, SnapshotLogEntry, SnapshotRef, Snapshots
+from frazil.spec.snapshot import MetadataLogEntry, Snapshot, SnapshotLogEntry, SnapshotRef, Snapshots, Summary
 from tests.codec.made import schemas
 from tests.golden import Golden, names
 
@@ -94,6 +95,44 @@ def test_each_snapshot_is_written_out_once_however_many_commits_follow() -> None
     later = snapshots.adding(Snapshot(7, 0)).without([1]).adding(Snapshot(8, 0))
     assert later.texts(encode) == [b"0", b"2", b"7", b"8"] and made == [0, 1, 2, 7, 8]
     assert later.ids == (0, 2, 7, 8) and [s.snapshot_id for s in later] == [0, 2, 7, 8]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(["commit", "expire", "roll back", "other writer", "key"]), st.integers(0, 3)), max_size=12))
+def test_what_is_written_after_any_commits_is_what_is_written_without_knowledge_of_them(steps: list[tuple[str, int]]) -> None:
+    """The texts of what was written before are used again, and give the bytes of an encoding from scratch."""
+    metadata = decode_metadata(json.dumps(SAMPLE).encode())
+    for number, (step, count) in enumerate(steps, 100):
+        log = metadata.snapshot_log
+        if step == "commit":
+            metadata = replace(metadata, snapshots=metadata.snapshots.adding(Snapshot(number, number, summary=Summary(operation="append"))))
+            log = (*log, SnapshotLogEntry(number, number))
+        elif step == "expire":
+            metadata = replace(metadata, snapshots=metadata.snapshots.without([100 + count]))
+            log = log[count:]
+        elif step == "roll back":
+            log = (*log[: len(log) - count], SnapshotLogEntry(number, 10))
+        elif step == "other writer":
+            metadata = decode_metadata(encode_metadata(metadata))
+            log = (*metadata.snapshot_log, SnapshotLogEntry(number, 11))
+        else:
+            log = (*log, SnapshotLogEntry(number, 11, {"x-why": count}))
+        metadata = replace(metadata, snapshot_log=log)
+        again = encode_metadata(metadata)
+        fresh = replace(metadata, location="s3://b/other", snapshots=Snapshots.of(metadata.snapshots))  # nothing is known of this location
+        metadata_json._written_logs.pop("s3://b/other", None)
+        assert json.loads(encode_metadata(fresh)) == json.loads(again) | {"location": "s3://b/other"}
+        assert decode_metadata(again) == metadata
+
+
+def test_the_logs_of_a_few_tables_are_known_and_two_tables_at_one_location_do_not_mix() -> None:
+    metadata = decode_metadata(json.dumps(SAMPLE).encode())
+    for number in range(20):
+        encode_metadata(replace(metadata, location=f"s3://b/{number}"))
+    assert list(metadata_json._written_logs)[-1] == "s3://b/19" and len(metadata_json._written_logs) == 8
+    other = replace(metadata, snapshot_log=(SnapshotLogEntry(5, 10), SnapshotLogEntry(6, 11), SnapshotLogEntry(7, 11)))
+    for table in (metadata, other, metadata):
+        assert decode_metadata(encode_metadata(table)).snapshot_log == table.snapshot_log
 
 
 def test_snapshots_are_decoded_when_asked_for_only() -> None:

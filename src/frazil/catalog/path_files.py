@@ -2,22 +2,26 @@
 
 The current version is the one with the highest number in the directory. `version-hint.text` is written for other readers but not relied on,
 so a missing, stale or damaged hint does no harm. A current version that is incomplete or empty is an error; no older one is opened instead.
+A process that has read or written the table looks for the version after the one it knows; only where there may be one it lists again.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from frazil.catalog import metadata_files, path_line
 from frazil.catalog.base import Committed, Conflict, LoadedTable, Outcome, Unknown
+from frazil.catalog.written_metadata import KnownHeads
 from frazil.codec.metadata_json import unzipped
 from frazil.errors import CorruptData, FrazilError, NoSuchFileError, ValidationError
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import METADATA_PATH
-from frazil.storage import PublishUnclear, Storage, normalise
+from frazil.storage import REMOTE_SCHEMES, PublishUnclear, Storage, normalise
 from frazil.storage.locations import base_name, join, scheme_of
 
 _VERSION = re.compile(r"v(0|[1-9][0-9]{0,9})(\.metadata\.json|\.gz\.metadata\.json|\.metadata\.json\.gz)")
@@ -27,6 +31,8 @@ _TRIES = 10
 _START = 2048
 _BLANK = b"\0 \n\r\t"
 _GZIPPED = b"\x1f\x8b"
+_FEW = 64  # versions that a store lists in no more time than it takes for the requests that can replace the listing
+known_heads = KnownHeads()
 
 
 @dataclass(frozen=True)
@@ -70,8 +76,8 @@ def _names(storage: Storage, root: str) -> dict[int, str]:
 def load(storage: Storage, root: str) -> tuple[str, TableMetadata] | None:
     """Return (metadata file, metadata) of the current version; None: there is no table. Raises CorruptData where the file is damaged."""
     missing: Exception | None = None
-    for _ in range(_TRIES):
-        newest = head(storage, root)
+    for attempt in range(_TRIES):
+        newest = (None if attempt else _known_head(storage, root)) or head(storage, root)
         if newest is None:
             return None
         try:
@@ -85,8 +91,34 @@ def load(storage: Storage, root: str) -> tuple[str, TableMetadata] | None:
                 hint="A writer was cut off. If no newer copy exists, remove it by hand to go back to the version before.",
                 file=newest.location, offset=0,
             )  # fmt: skip
+        known_heads.keep(root, newest.location)
         return newest.location, metadata_files.decode(data, newest.location)
     raise missing or NoSuchFileError(f"The metadata files of {root} were removed {_TRIES} times while they were read.", file=root)
+
+
+def _known_head(storage: Storage, root: str) -> Version | None:
+    """Return the version that this process has seen as the newest, or has published, where it still is; None where a listing has to tell.
+
+    Versions follow each other without gaps and are removed oldest first. While a version is there, which the caller finds when it reads the
+    file, the name after it has therefore never been freed: if that name is not in use, it is the newest. The hint is asked as well, in case
+    another program has removed versions in another order. In HDFS many files are removed at once in any order.
+    """
+    location, remote = known_heads.of(root), scheme_of(root) in REMOTE_SCHEMES
+    number = None if location is None else version_of(location)
+    if location is None or number is None or scheme_of(root) == "hdfs" or (remote and number < _FEW):
+        return None
+    preferred = itertools.takewhile(lambda ending: not location.endswith(f"v{number}{ending}"), _ENDINGS)
+    names = [f"v{number + 1}{ending}" for ending in _ENDINGS] + [f"v{number}{ending}" for ending in preferred]
+    rivals = [join(root, "metadata", name) for name in names]
+    with contextlib.suppress(FrazilError):
+        if not remote:
+            is_newest = read_hint(storage, root) == number and not any(map(storage.exists, rivals))
+        else:  # a store is waited for: all of them at once
+            with ThreadPoolExecutor(len(rivals), thread_name_prefix="frazil-head") as pool:
+                exist = [pool.submit(storage.exists, rival) for rival in rivals]
+                is_newest = read_hint(storage, root) == number and not any(future.result() for future in exist)
+        return Version(number, location) if is_newest else None
+    return None
 
 
 def check_path_table(metadata: TableMetadata, root: str) -> None:
@@ -166,6 +198,7 @@ def _publish(storage: Storage, root: str, base: LoadedTable | None, table: Loade
         return Unknown(error)
     if isinstance(outcome, Committed):
         write_hint(storage, root, number, hint)
+        known_heads.keep(root, location)
     return outcome
 
 

@@ -1,6 +1,7 @@
 """Keep the metadata that this process has written last, so that loading a table after an own commit does not decode it from JSON again.
 
-It is recognised by the bytes of the file that is read: whatever others write under the same name is decoded.
+It is recognised by the bytes of the file that is read: whatever others write under the same name is decoded. Of path tables this process
+keeps as well which version it has seen last as the newest, so that the next load need not list a long directory.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import replace
 from frazil.spec.metadata import TableMetadata
 
 _MOST_TABLES, _MOST_BYTES = 8, 32 << 20
+_MOST_HEADS = 256
 
 
 class WrittenMetadata:
@@ -42,3 +44,24 @@ class WrittenMetadata:
         if metadata is None:
             return None
         return replace(metadata, properties=dict(metadata.properties), refs=dict(metadata.refs), extra=dict(metadata.extra))
+
+
+class KnownHeads:
+    """Hold the location of the metadata file that was current last, by the directory of the table. Safe for threads and across a fork: each
+    step is one operation of a dictionary, and whoever reads a location checks it against the store."""
+
+    def __init__(self) -> None:
+        self._by_root: dict[str, str] = {}
+
+    def clear(self) -> None:
+        self._by_root.clear()
+
+    def keep(self, root: str, location: str) -> None:
+        """Keep the location, and let those of the tables go that were asked for longest ago."""
+        self._by_root.pop(root, None)
+        self._by_root[root] = location
+        for oldest in list(self._by_root)[:-_MOST_HEADS]:
+            self._by_root.pop(oldest, None)
+
+    def of(self, root: str) -> str | None:
+        return self._by_root.get(root)

@@ -6,6 +6,7 @@ Snapshots stay JSON text until one is used, and are written back as they were re
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,6 +29,8 @@ _KNOWN = frozenset(
 )  # fmt: skip
 _INT = 2**31
 _LOG_ITEM = b'{"timestamp-ms": %d, "snapshot-id": %d%s}'
+_MOST_LOGS = 8
+_written_logs: dict[str, tuple[tuple[SnapshotLogEntry, ...], bytes]] = {}  # by the location of the table, those written last at the end
 MAX_UNZIPPED, MAX_RATIO = 1 << 30, 150  # gzip shrinks metadata 10 to 25 times, thousands of versions of one small schema 115 times
 
 
@@ -271,35 +274,49 @@ def _check_refs(metadata: TableMetadata) -> None:
 
 
 def encode_metadata(metadata: TableMetadata) -> bytes:
-    """Encode metadata as readable JSON in Java's key order, not compressed. Raises ValidationError for values that have no JSON form."""
+    """Encode metadata as readable JSON in Java's key order, not compressed; each new snapshot takes one line, since with thousands of them
+    the blanks of an indented form are a quarter of the file. Raises ValidationError for values that have no JSON form."""
     try:
         return b"".join(_pieces(metadata))
     except (TypeError, OverflowError, UnicodeEncodeError, RecursionError, msgspec.MsgspecError) as e:
         raise ValidationError(f"The metadata of {metadata.location} cannot be written as JSON: {e}", table=metadata.location) from e
 
 
-def _pieces(metadata: TableMetadata) -> Iterator[bytes]:
+def _pieces(metadata: TableMetadata) -> list[bytes]:
     """List the pieces of the file to be joined once: with many snapshots, each copy of the text costs more than all the rest."""
-    between = b"{\n  "
+    pieces, between = list[bytes](), b"{\n  "
     for part in _parts(metadata):
-        yield between
-        yield from part
+        pieces.append(between)
+        pieces.extend(part)
         between = b",\n  "
-    yield b"\n}\n"
+    return [*pieces, b"\n}\n"]
 
 
 def _parts(metadata: TableMetadata) -> Iterator[tuple[bytes, ...]]:
     for key, value in _before_snapshots(metadata):
         yield _part(key, value)
-    yield _list_part("snapshots", metadata.snapshots.texts(lambda s: _indented(nouns.snapshot_to_json(s), 2)))
+    yield _list_part("snapshots", metadata.snapshots.texts(lambda s: msgspec.json.encode(nouns.snapshot_to_json(s))))
     yield _part("statistics", metadata.statistics)
     yield _part("partition-statistics", metadata.partition_statistics)
-    log = metadata.snapshot_log
-    yield _list_part("snapshot-log", [_LOG_ITEM % (e.timestamp_ms, e.snapshot_id, _more(e.extra) if e.extra else b"") for e in log])
+    yield _list_part("snapshot-log", _snapshot_log_texts(metadata.location, metadata.snapshot_log))
     files = [(e.timestamp_ms, msgspec.json.encode(e.metadata_file), _more(e.extra) if e.extra else b"") for e in metadata.metadata_log]
     yield _list_part("metadata-log", [b'{"timestamp-ms": %d, "metadata-file": %s%s}' % file for file in files])
     for key, value in metadata.extra.items():
         yield _part(key, value)
+
+
+def _snapshot_log_texts(location: str, log: tuple[SnapshotLogEntry, ...]) -> list[bytes]:
+    """Return the text of the snapshot log, one piece or none: of the entries that were written before, with those that are new."""
+    written, text = _written_logs.pop(location, ((), b""))
+    if not log or len(written) > len(log) or not all(map(operator.is_, written, log)):
+        written, text = (), b""
+    items = [_LOG_ITEM % (e.timestamp_ms, e.snapshot_id, _more(e.extra) if e.extra else b"") for e in log[len(written) :]]
+    text = b",\n    ".join([text, *items] if written else items)
+    if log:
+        _written_logs[location] = log, text
+        for oldest in list(_written_logs)[:-_MOST_LOGS]:
+            _written_logs.pop(oldest, None)
+    return [text] if log else []
 
 
 def _more(extra: dict[str, Any]) -> bytes:
@@ -316,7 +333,9 @@ def _part(key: str, value: Any) -> tuple[bytes, ...]:
 
 
 def _list_part(key: str, items: list[Any]) -> tuple[bytes, ...]:
-    inside = (b"\n    ", b",\n    ".join(items), b"\n  ") if items else ()
+    pieces = [b",\n    "] * (2 * len(items))
+    pieces[1::2] = items
+    inside = (b"\n    ", *pieces[1:], b"\n  ") if items else ()
     return msgspec.json.encode(key), b": [", *inside, b"]"
 
 

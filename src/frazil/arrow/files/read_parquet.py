@@ -24,6 +24,9 @@ from frazil.spec.schema import Schema
 from frazil.spec.types import GeographyType, GeometryType, IcebergType, UnknownType, VariantType
 from frazil.storage.base import Storage
 
+_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8}
+_BATCHES_AT_ONCE, _BYTES_AT_ONCE = 8, 16 << 20
+
 
 def open_parquet(location: str, storage: Storage, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
     """Open a Parquet file and read its footer (unless `metadata` is given). Remote files are read with coalesced requests."""
@@ -142,16 +145,31 @@ class ParquetSource:
             for start in range(0, piece.rows, batch_size):
                 yield (), min(batch_size, piece.rows - start), piece.first_row + start
             return
-        done = 0
-        for batch in self.file.reader.iter_batches(batch_size, [piece.number], column_indices=list(plan.leaves), use_threads=threads):
-            yield [_without_views(c) for c in batch.columns], batch.num_rows, piece.first_row + done
-            done += batch.num_rows
+        done, rows = 0, _rows_at_once(self.file.metadata.schema, plan.leaves, batch_size)
+        for together in self.file.reader.iter_batches(rows, [piece.number], column_indices=list(plan.leaves), use_threads=threads):
+            for start in range(0, together.num_rows, batch_size):
+                batch = together.slice(start, batch_size)
+                yield [_without_views(c) for c in batch.columns], batch.num_rows, piece.first_row + done
+                done += batch.num_rows
         if done != piece.rows:
             raise CorruptData(f"Row group {piece.number} holds {done} rows, but the footer says {piece.rows}.")
 
     def bytes_of(self, piece: Piece, plan: ColumnsPlan) -> int:
         group = self.file.metadata.row_group(piece.number)
         return sum(group.column(i).total_compressed_size for i in plan.leaves)
+
+
+def _rows_at_once(schema: pq.ParquetSchema, leaves: Sequence[int], batch_size: int) -> int:
+    """Return how many rows pyarrow decodes together: of columns of fixed width those of up to eight batches, within 16 MB.
+
+    A row group that is decoded as a whole takes a fifth less processor time than one that is decoded in pieces. What a row of other columns
+    takes is known only when it has been decoded.
+    """
+    columns = [schema.column(leaf) for leaf in leaves]
+    if any(c.max_repetition_level or c.physical_type not in _WIDTHS for c in columns):
+        return batch_size
+    width = sum(_WIDTHS[c.physical_type] for c in columns)
+    return max(batch_size, min(_BATCHES_AT_ONCE * batch_size, _BYTES_AT_ONCE // width))
 
 
 def _without_views(values: pa.Array) -> pa.Array:

@@ -6,7 +6,7 @@ Steps: units of work (row groups of large files, small files whole) -> columns o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,11 +26,15 @@ from frazil.errors import CorruptData, InvalidInput, Unsupported
 from frazil.expr.bound import Bound
 from frazil.spec.schema import DELETED_ID
 from frazil.spec.types import NestedField
+from frazil.storage import REMOTE_SCHEMES
+from frazil.storage.locations import scheme_of
 from frazil.tasks.in_order import InOrder, default_workers
 
 __all__ = ["ReadContext", "ReadOptions", "read", "read_task"]
 LATER = 4  # the wanted columns are read after the filter's columns when both together have more than this many times the latter's bytes
 SPLIT_BYTES = 16 * 1024 * 1024  # files above it are read row group by row group, in parallel
+_WAITING, _FIRST_TASKS = 8, 16
+_FEW_ROWS = 16_384
 Plans = Sequence[tuple[int | None, ColumnPlan]]
 
 
@@ -58,6 +62,9 @@ class OpenedFile:
 
 def read(tasks: Iterable[Any], context: ReadContext, *, limit: int | None = None) -> pa.RecordBatchReader:
     """Read the rows of tasks as a stream, in their order, at most `limit` rows. The options bound the memory, whatever the table's size."""
+    if limit is not None and context.filter is None:  # the rows asked for are the first ones, so that more need not be decoded
+        few = min(context.options.batch_size, max(limit, _FEW_ROWS))
+        context = replace(context, options=replace(context.options, batch_size=few))
     return pa.RecordBatchReader.from_batches(context.arrow_schema, _limited(_batches(tasks, context, limit), limit))
 
 
@@ -70,14 +77,24 @@ def read_task(task: Any, context: ReadContext) -> Iterator[pa.RecordBatch]:
 
 
 def _batches(tasks: Iterable[Any], context: ReadContext, limit: int | None) -> Iterator[pa.RecordBatch]:
-    workers = context.options.workers or default_workers()
     if limit is not None and limit <= 0:
         return iter(())
+    workers = context.options.workers or (_workers_for(tasks, context) if limit is None else default_workers())
     if workers <= 1 or (isinstance(tasks, Sequence) and len(tasks) == 1 and tasks[0].length <= SPLIT_BYTES):
         return (batch for task in tasks for batch in read_task(task, context))
     return iter(
         InOrder(_units(tasks, context), lambda u: _read_unit(u, context), workers=workers, budget=context.options.memory, size=_size)
     )
+
+
+def _workers_for(tasks: Iterable[Any], context: ReadContext) -> int:
+    """Return how many threads read these tasks: one per core; more where a store is waited for, as far as its files fit into the memory
+    that the options allow. By the first tasks, since it takes time to make all of them."""
+    cores = default_workers()
+    if not isinstance(tasks, Sequence) or not tasks or scheme_of(tasks[0].file.file_path) not in REMOTE_SCHEMES:
+        return cores
+    largest = max(int(task.length) for task in tasks[:_FIRST_TASKS])
+    return max(cores, min(_WAITING, len(tasks), context.options.memory // max(1, largest)))
 
 
 def _size(batch: pa.RecordBatch) -> int:
