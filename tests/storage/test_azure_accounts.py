@@ -240,3 +240,13 @@ def test_no_signature_is_shown_by_an_error_nor_by_its_causes(fail: Any) -> None:
     shown = "".join(traceback.format_exception(told.value))
     assert "SIGNED" not in shown and LOCATION in shown
     assert "***" in shown, "the library's text, which names the address, is there"
+
+
+@pytest.mark.parametrize("account", ["archive", "main"])
+def test_a_connection_string_goes_with_the_name_of_an_account_and_a_signature_for_it(account: str) -> None:
+    own = {"adls.connection-string": "AccountName=archive;AccountKey=a2V5"}
+    chosen = options("abfss", own | {"adls.account-name": account, f"adls.sas-token.{account}": SAS}, f"{account}.dfs.core.windows.net")
+    assert chosen.config == {"account_name": account, "sas_key": SAS, "endpoint": f"https://{account}.blob.core.windows.net"}
+    assert options("abfss", own | {"adls.account-name": "archive"}, HOST).config["account_key"] == "a2V5"
+    with pytest.raises(InvalidInput, match=r"comes with adls\.account-name"):
+        options("abfss", own | {"adls.account-name": "main"}, HOST)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from frazil.errors import StorageError
+from frazil.errors import FrazilError, StorageError
 from frazil.spark.scan import hadoop_s3, paths
 from frazil.spark.scan.paths import jvm_can_open
 from frazil.storage import Credentials, storage_for, vended
@@ -23,6 +23,7 @@ from frazil.storage.object_clients import _s3_credential
 from frazil.storage.object_options import options
 from frazil.storage.precedence import overriding
 from tests.storage.conftest import s3_place
+from tests.storage.recorder import recorder
 
 
 @dataclass(frozen=True)
@@ -250,3 +251,19 @@ def test_files_of_a_real_store_are_read_and_written_beyond_the_life_of_the_first
     with storage.open_input(f"{location}/large") as opened:  # with the next credentials
         assert len(opened.read()) == 18 << 20
     assert catalog.asked > asked
+
+
+def test_secrets_of_another_store_leave_the_environments_keys_of_s3(catalog: VendingCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "ENVIRONMENT")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    catalog.vend({"gcs.oauth2.token": "new"}, 3_600_000)
+    with recorder() as store:
+        storage = storage_for("s3://b/k", {"s3.endpoint": store.endpoint}, catalog)
+        for read in (storage.read, storage.open_input):
+            with pytest.raises(FrazilError, match="the store answered"):
+                read("s3://b/k")
+    assert ["Credential=ENVIRONMENT/" in headers["authorization"] for _, _, headers in store.asked] == [True, True]
+
+
+def test_an_empty_property_of_the_server_leaves_the_keys_of_the_catalog() -> None:
+    assert overriding(NEW_KEYS, {"s3.session-token": ""}) == NEW_KEYS | {"s3.session-token": ""}

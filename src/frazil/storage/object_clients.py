@@ -82,7 +82,7 @@ def _s3_config(
     if "endpoint" in config and config["virtual_hosted_style_request"]:  # obstore puts the bucket into the host's name of Amazon's alone
         scheme, _, rest = config["endpoint"].partition("://")
         config["endpoint"] = f"{scheme}://{bucket}.{rest}"
-    if vended is None and "access_key_id" not in config:
+    if "access_key_id" not in config:  # also where the catalog vends secrets of other stores only
         return config, None
     keys = {"access_key_id", "secret_access_key", "session_token"}
     rest = {"skip_signature": False} | {k: v for k, v in config.items() if k not in keys}

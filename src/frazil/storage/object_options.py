@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from frazil.errors import InvalidInput, Unsupported
-from frazil.storage.precedence import CONNECTION, SAS, account_host, account_in, same_account
+from frazil.storage.precedence import CONNECTION, NAMES, SAS, account_host, account_in, same_account
 
 _S3 = {
     "s3.endpoint", "s3.access-key-id", "s3.secret-access-key", "s3.session-token", "s3.region", "s3.path-style-access",
@@ -232,12 +232,13 @@ def _account_of(properties: Mapping[str, str], account: str | None, host: str) -
     own_text, own_sas = _by_account(properties, CONNECTION, at), _by_account(properties, SAS, at)
     text = own_text or properties.get("adls.connection-string")
     parts = {} if text is None else _connection(text)
-    if text is not None and not own_text:
-        doubled = sorted(k for k in properties if k in _ADLS - {"adls.connection-string"})
+    if own_sas and not own_text and not _is_of(parts, account, host):
+        parts = {}
+    elif text is not None and not own_text:
+        same_name = {k for k in NAMES if properties.get(k, "").lower() == parts.get("accountname", "").lower()}
+        doubled = sorted(k for k in properties if k in _ADLS - same_name - {"adls.connection-string"})
         if doubled:
             raise InvalidInput(f"Catalog property adls.connection-string comes with {', '.join(doubled)}.", hint="Give one or the other.")
-        if own_sas and not _is_of(parts, account, host):
-            parts = {}
     if not (_is_named(properties, host) or _is_of(parts, account, host)):
         hint = f"Give adls.sas-token.{host}, or adls.connection-string.{host}: one with AccountName, or the address https://{host}."
         raise InvalidInput(f"Which Azure account serves the location's host {host} is not known: no property names this host.", hint=hint)

@@ -26,7 +26,8 @@ from frazil.storage.vended import CredentialsSource, merged
 OBJECT_SCHEMES = set(EXTRAS)
 _PROBE_RETRIES = 2
 _REFUSED = re.compile(r"(?:^|/)\.{0,2}(?=/)|(?:^|/)\.{1,2}$|[\x00-\x1f\x7f]")
-_LOCATION = re.compile(r"[A-Za-z0-9]+://(?P<bucket>[^/]+)(?:/(?P<key>.*))?", re.S)
+# The bucket may become a part of an address, in which these characters would end the host: keys would be sent to another one.
+_LOCATION = re.compile(r"[A-Za-z0-9]+://(?P<bucket>[^/#?%\\\x00-\x20\x7f]+)(?:/(?P<key>.*))?", re.S)
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,8 @@ class ObjectStorage:
         match = _LOCATION.fullmatch(location)
         if match is None:
             text = f"Location {location} does not name a bucket."
-            raise InvalidInput(text, hint=f"Locations look like {self.scheme}://bucket/path.", file=location)
+            hint = f"Locations look like {self.scheme}://bucket/path, where the bucket's name has no blank and none of # ? % and \\."
+            raise InvalidInput(text, hint=hint, file=location)
         return match["bucket"], (match["key"] or "").rstrip("/")
 
     def _bucket_and_key(self, location: str) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 SAS, SAS_ENDS, CONNECTION = "adls.sas-token.", "adls.sas-token-expires-at-ms.", "adls.connection-string."
 """Properties of Azure after which an account follows: its name, or that of its host."""
 
-_NAMES = frozenset({"adls.account-name", "adls.auth.shared-key.account.name"})
+NAMES = frozenset({"adls.account-name", "adls.auth.shared-key.account.name"})
 _KEYS = tuple(f"{client}.{key}" for client in ("s3", "client") for key in ("access-key-id", "secret-access-key", "session-token"))
 _AZURE = ("adls.sas-token", "adls.account-key", "adls.auth.shared-key.account.key", "adls.connection-string", "adls.client-secret")
 _CLIENT = ("adls.tenant-id", "adls.client-id")
@@ -40,7 +40,7 @@ def overriding(properties: Mapping[str, str], vended: Mapping[str, str]) -> dict
 
 
 def _has_other(vended: Mapping[str, str], properties: Mapping[str, str], secrets: tuple[str, ...]) -> bool:
-    return any(key in vended and vended[key] != properties.get(key) for key in secrets)
+    return any(vended.get(key) and vended[key] != properties.get(key) for key in secrets)
 
 
 def _without_account(properties: Mapping[str, str], vended_key: str, value: str) -> dict[str, str]:
@@ -55,9 +55,9 @@ def _without_account(properties: Mapping[str, str], vended_key: str, value: str)
 def _without_own_account(properties: Mapping[str, str], vended: Mapping[str, str]) -> dict[str, str]:
     """Drop the secrets that those of Azure replace which name no account in their property."""
     text = vended.get("adls.connection-string")
-    names = [value for settings in (vended, properties) for key, value in settings.items() if key in _NAMES]
+    names = [value for settings in (vended, properties) for key, value in settings.items() if key in NAMES]
     account = next(iter(names), "") if text is None else account_in(text)
-    replaced = {*_AZURE, *_CLIENT, *(_NAMES if text is not None or _NAMES & vended.keys() else ())}
+    replaced = {*_AZURE, *_CLIENT, *(NAMES if text is not None or NAMES & vended.keys() else ())}
     return {k: v for k, v in properties.items() if k not in replaced and not _is_of(k, account)}
 
 

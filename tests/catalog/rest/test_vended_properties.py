@@ -12,6 +12,7 @@ from frazil.catalog.rest import RestCatalog
 from frazil.catalog.rest.vended import StorageCredential, TableCredentials, holds_secrets, holds_token, vended
 from frazil.errors import StorageError
 from frazil.storage import Credentials
+from frazil.storage.object_clients import _s3_credential
 from frazil.storage.object_options import options
 from frazil.storage.precedence import overriding
 from frazil.storage.routing import RoutedStorage
@@ -185,3 +186,18 @@ def test_a_server_that_gives_no_new_credentials_is_asked_again_and_then_told() -
         source(1_000)()
     with pytest.raises(StorageError, match="now gives none"):
         current(source(1_000))
+
+
+@pytest.mark.parametrize("text", ["AccountName=mine;SharedAccessSignature={};BlobEndpoint=https://mine.blob.x", f"https://mine.{HOST}?{{}}"])
+def test_a_connection_string_with_a_signature_ends_with_it(text: str) -> None:
+    for sas, ends in (("sv=1&sig=x&se=2100-01-01T00%3A00%3A00Z", 4102444800000), ("se=2100-01-01&sig=x", 4102444800000), ("sv=1&sig=x", None)):
+        found = vended(f"abfss://box@mine.{HOST}/t", {f"adls.connection-string.mine.{HOST}": text.format(sas)}, [])
+        assert (found.expires_ms, holds_secrets(found), holds_token(found.properties, {})) == (ends, True, True)
+    address = {f"adls.connection-string.mine.{HOST}": "http://127.0.0.1:10000/mine"}
+    assert not holds_token(address, {}) and not holds_token({"adls.connection-string": "AccountName=mine;AccountKey=bmV3"}, {})
+
+
+def test_an_end_that_no_clock_knows_is_the_last_one() -> None:
+    keys = {"s3.access-key-id": "a", "s3.secret-access-key": "b", "s3.session-token": "c", "s3.session-token-expires-at-ms": str(NOW * 1000)}
+    found = vended("s3://b/t", keys, [])
+    assert found.expires_ms is not None and _s3_credential((), lambda: found)["expires_at"].year == 9999

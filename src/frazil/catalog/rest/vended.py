@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from urllib.parse import parse_qs
+from urllib.parse import unquote
 
 import msgspec
 
@@ -20,6 +21,7 @@ from frazil.storage.vended import EARLY_MS
 STORES = ("s3.", "gcs.", "adls.", "client.")
 _EXPIRY = ("s3.session-token-expires-at-ms", "adls.sas-token-expires-at-ms", "gcs.oauth2.token-expires-at")
 _OF_ACCOUNTS = (SAS, SAS_ENDS)
+_LAST_MS = 253402300799000  # the end of the year 9999
 _ACCOUNT_KEYS = ("adls.account-key", "adls.auth.shared-key.account.key")
 _TOKENS = ("s3.session-token", "client.session-token", "adls.sas-token", "gcs.oauth2.token")
 SIGNING = ("s3.remote-signing-enabled", "s3.signer.uri", "s3.signer.endpoint", "signer.uri", "signer.endpoint")
@@ -50,6 +52,7 @@ def vended(location: str, config: Mapping[str, str], credentials: Sequence[Stora
         if any(key in settings for key in _ACCOUNT_KEYS) and "adls.auth.shared-key.account.name" not in settings:
             settings.setdefault("adls.account-name", host.partition(".")[0])
     ends = [end for key, value in settings.items() if _tells_end(key, settings) and (end := _time(value)) is not None]
+    ends += [end for key, value in settings.items() if _is_connection(key) and (end := _end_of_signature(value)) is not None]
     store_properties = {k: v for k, v in settings.items() if k.startswith(STORES) and is_known(k)}
     return Credentials(store_properties, min(ends, default=None))
 
@@ -82,10 +85,12 @@ def _by_account(settings: Mapping[str, str], host: str) -> dict[str, str]:
 
 
 def _end_of_signature(sas: str) -> int | None:
-    """Read in a signature of Azure when it ends, in milliseconds since 1970; None where it does not tell."""
+    """Read in a signature of Azure, also in that of a connection string, when it ends, in milliseconds since 1970; None where it does not
+    tell."""
+    match = re.search(r"(?:^|[?&=;])se=([^&;]+)", sas)
     try:
-        end = datetime.fromisoformat(parse_qs(sas.removeprefix("?"))["se"][0])
-    except (KeyError, ValueError):
+        end = datetime.fromisoformat(unquote(match[1]) if match else "")
+    except ValueError:
         return None
     return int(end.replace(tzinfo=end.tzinfo or UTC).timestamp() * 1000)
 
@@ -117,8 +122,12 @@ def _tells_end(key: str, settings: Mapping[str, str]) -> bool:
 
 
 def _time(value: str) -> int | None:
-    """Read milliseconds since 1970; None for a text that is no such time."""
-    return int(value) if value.isdecimal() and len(value) < 18 else None
+    """Read milliseconds since 1970, up to the last that a datetime holds; None for a text that is no such time."""
+    return min(int(value), _LAST_MS) if value.isdecimal() and len(value) < 18 else None
+
+
+def _is_connection(key: str) -> bool:
+    return key.startswith(CONNECTION) or key == CONNECTION.removesuffix(".")
 
 
 def is_known(key: str) -> bool:
@@ -139,7 +148,8 @@ def holds_secrets(credentials: Credentials) -> bool:
 def holds_token(properties: Mapping[str, str], own_properties: Mapping[str, str]) -> bool:
     """Tell whether the server gave one of the tokens among a storage's properties. Unlike keys, tokens always end, also where the server
     does not tell when."""
-    tokens = {key: value for key, value in properties.items() if key in _TOKENS or key.startswith(SAS)}
+    signed = {key for key, value in properties.items() if _is_connection(key) and "sig=" in value}
+    tokens = {key: value for key, value in properties.items() if key in _TOKENS or key in signed or key.startswith(SAS)}
     return any(own_properties.get(key) != value for key, value in tokens.items())
 
 
