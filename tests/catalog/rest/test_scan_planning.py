@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pickle
+import time
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import unquote
 
@@ -121,9 +123,14 @@ def test_the_request_names_snapshot_filter_and_columns(server: Server) -> None:
     assert (sent["snapshot-id"], sent["use-snapshot-schema"], "select" in sent) == (2, False, False)
 
 
+def clock_with(sleep: Any) -> SimpleNamespace:
+    """The module `time` of one module, with another sleep: other threads sleep as ever."""
+    return SimpleNamespace(**{**vars(time), "sleep": sleep})
+
+
 def test_a_submitted_plan_is_waited_for(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
-    monkeypatch.setattr(planning.time, "sleep", waits.append)
+    monkeypatch.setattr(planning, "time", clock_with(waits.append))
     told(server, *OFFERED, table=SERVER)
     server.on(f"POST {ROUTE}/plan", (200, {"status": "submitted", "plan-id": "a/b ü"}))
     place = f"GET {ROUTE}/plan/a%2Fb%20%C3%BC"
@@ -163,7 +170,7 @@ def test_a_plan_is_cancelled_when_the_wait_for_it_is_broken_off(server: Server, 
     def interrupted(_: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(planning.time, "sleep", interrupted)
+    monkeypatch.setattr(planning, "time", clock_with(interrupted))
     told(server, *OFFERED, table=SERVER)
     server.on(f"POST {ROUTE}/plan", (200, {"status": "submitted", "plan-id": "p"}))
     server.on(f"DELETE {ROUTE}/plan/p", error(500, "X"))
