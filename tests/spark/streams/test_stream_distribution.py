@@ -168,6 +168,7 @@ def test_a_partition_is_shared_by_as_many_tasks_as_the_options_say(settings, giv
     assert len(rows) == 4000 and max(len(s) for s in spread(rows, lambda row: row[1]).values()) == shares
 
 
+@pytest.mark.versions
 def test_a_large_partition_is_split_by_key_and_small_ones_are_not(spark, catalog):
     table = catalog.create_table("db.t", "id bigint, p bigint", partition_by=["p"])
     frame = spark.range(60_000).selectExpr("id % 20000 as id", "if(id % 20000 < 19950, 0, id % 50) as p").repartition(3)
@@ -186,6 +187,7 @@ def test_the_tables_distribution_mode_counts(mode, shares, spark, catalog, monke
     assert {len(s) for s in spread(rows, lambda row: row[1]).values()} == {shares}
 
 
+@pytest.mark.versions
 def test_numbers_by_place_are_put_where_spark_puts_them(spark):
     numbers = numbers_by_place(60)
     at = spark.createDataFrame([(n,) for n in numbers], "n int").selectExpr("pmod(hash(n), 60) as at").collect()
