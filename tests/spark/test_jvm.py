@@ -25,7 +25,7 @@ from frazil.spark.host import fall_back, frame_size, jvm, jvm_hadoop, jvm_plans,
 from frazil.spark.host.interruptible import interruptible
 from frazil.spark.read import view_refresh
 from frazil.spark.scan import file_index, pushed
-from frazil.spark.streams import batch_rows
+from frazil.spark.streams import key_shuffle
 from frazil.spark.streams.partition_commits import batch_watermark
 from tests.builders.spark_frames import ids
 
@@ -370,7 +370,7 @@ def test_jobs_run_in_the_calling_thread_when_a_thread_gets_its_session_otherwise
 @pytest.mark.versions
 def test_small_frames_are_treated_as_large_ones_when_sizes_are_told_otherwise(session, tmp_path, warnings, monkeypatch):
     frame = session.range(4)
-    assert collect(frame, str(tmp_path)).table.num_rows == 4 and batch_rows._few_tasks(frame) == 2 and not warnings()
+    assert collect(frame, str(tmp_path)).table.num_rows == 4 and key_shuffle._few_tasks(frame) == 2 and not warnings()
     asked = []
 
     def otherwise(frame):
@@ -378,6 +378,6 @@ def test_small_frames_are_treated_as_large_ones_when_sizes_are_told_otherwise(se
         return frame._jdf.queryExecution().noSuchMethod()
 
     monkeypatch.setattr(frame_size, "estimated_bytes", otherwise)
-    assert collect(frame, str(tmp_path)) is None and batch_rows._few_tasks(frame) is None and len(asked) == 2
+    assert collect(frame, str(tmp_path)) is None and key_shuffle._few_tasks(frame) is None and len(asked) == 2
     (said,) = warnings()
     assert said.startswith("The estimated size of a frame") and "as if they were large" in said

@@ -143,7 +143,7 @@ def test_the_tasks_of_a_large_batch_hold_a_bounded_part_of_its_keys(spark, catal
     where = folder(tmp_path, [(n % 3000, "a", n) for n in range(6000)])
     with temporarily(spark, small):
         drained(writer(spark, table, where, tmp_path / "small", **KEYS))
-        monkeypatch.setattr("frazil.spark.streams.batch_rows._SMALL", 1000)  # so that this batch is a large one
+        monkeypatch.setattr("frazil.spark.streams.key_shuffle._SMALL", 1000)  # so that this batch is a large one
         drained(writer(spark, table, where, tmp_path / "large", **KEYS))
     assert len(parts[0]) == slots and len(parts[1]) > 5 * slots and max(parts[1]) < 3000 / slots / 2
     assert [sum(p) for p in parts] == [3000, 3000]

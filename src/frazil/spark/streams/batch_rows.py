@@ -1,7 +1,7 @@
-"""Shuffle the rows of a micro-batch by key and reduce them to the last row per key in Spark tasks, by the rule of `stream.sink.reduce`.
+"""Reduce the rows of a micro-batch to the last row per key in Spark tasks, by the rule of `stream.sink.reduce`.
 
-The DataFrame of the batch is evaluated once. A shuffle does not keep the order of rows, so each row is numbered before it: the last row of
-a key is the one that came last in its partition of the source.
+The DataFrame of the batch is evaluated once. `key_shuffle` brings all rows of a key to one task. A shuffle does not keep the order of rows,
+so each row is numbered before it: the last row of a key is the one that came last in its partition of the source.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from frazil.ops.engine import Engine
 from frazil.ops.stage import InputFrame
 from frazil.rows.source import MergeSource, SourceFiles, forget, open_source
 from frazil.spark.dml.staging import folder_of, shared
-from frazil.spark.host.frame_size import is_small
 from frazil.spark.host.interruptible import interruptible
 from frazil.spark.host.settings import is_case_sensitive
-from frazil.spark.host.workers import check_workers, guarded, parallelism
+from frazil.spark.host.workers import check_workers, guarded
+from frazil.spark.streams.key_shuffle import BatchKey, shuffled
 from frazil.spark.tasks.stragglers import attempts_on, folder_removed_on_error, remove_folder
 from frazil.spark.tasks.this_task import input_errors, this_task
 from frazil.spark.types.arrow_types import arrow_schema
@@ -37,16 +37,12 @@ from frazil.spark.write.arrow_write import shown_to_arrow
 from frazil.spark.write.write_frame import clear_errors
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
-from frazil.spec.types import UUIDType
 from frazil.storage import Storage
 from frazil.storage.locations import scheme_of
 from frazil.stream.sink.equality import BatchFiles, write_changes
 from frazil.stream.sink.reduce import POSITION, Reduction, reduced
 from frazil.tasks.runner import Runner
 
-_SMALL = 16 << 20  # bytes for each task, mostly of compressed files
-_MANY = 200  # Spark's default of spark.sql.shuffle.partitions
-_INITIAL, _SHUFFLE = "spark.sql.adaptive.coalescePartitions.initialPartitionNum", "spark.sql.shuffle.partitions"
 _REPORT = s.StructType([s.StructField("part", s.IntegerType()), s.StructField("report", s.BinaryType())])
 
 
@@ -90,7 +86,7 @@ class FrameRows:
         _refuse_memory(context)
         shared(spark, storage, folder)
         with self._errors(), folder_removed_on_error(spark, storage, folder):
-            locations = self._run(reduction, "stage_part", StageWork(reduction, self.frame.schema, folder, storage))
+            locations = self._run(reduction, context, "stage_part", StageWork(reduction, self.frame.schema, folder, storage))
         try:
             files = tuple(location for of_task in locations for location in of_task)
             source = open_source(SourceFiles(files, storage)) if files else MergeSource(pa.table({}))
@@ -107,7 +103,8 @@ class FrameRows:
         check_workers(spark)
         attempts = attempts_on(spark, context)
         with self._errors(), attempts.removing_files_on_error():
-            reports = self._run(reduction, "write_part", WriteWork(reduction, self.frame.schema, context, tuple(ids), tuple(specs)))
+            work = WriteWork(reduction, self.frame.schema, context, tuple(ids), tuple(specs))
+            reports = self._run(reduction, context, "write_part", work)
         files = BatchFiles.together([files_of_task for files_of_task, _ in reports])
         attempts.retried = any(was_tried_again for _, was_tried_again in reports)
         attempts.remove_unreported(files.locations)
@@ -116,51 +113,17 @@ class FrameRows:
     def _errors(self) -> AbstractContextManager[None]:
         return nullcontext() if self.metadata is None else clear_errors(self.metadata)
 
-    def _run(self, reduction: Reduction, function: str, work: Any) -> list[Any]:
+    def _run(self, reduction: Reduction, context: WriteContext, function: str, work: Any) -> list[Any]:
         """Run a function of this module in Spark tasks, each of which gets all rows of its keys; return the tasks' reports in the order of
         the tasks."""
-        spark = self.frame.sparkSession
         names = [f"c{n}" for n in range(len(self.frame.columns))]  # names may hold dots, or differ in case only
-        columns = {f.name: F.col(name) for f, name in zip(self.frame.schema.fields, names, strict=True)}
-        keys = [_shuffle_key(columns[name], f.field_type) for name, f in zip(reduction.key_names, reduction.keys.fields, strict=True)]
-        for_arrow = shown_to_arrow(self.frame.toDF(*names))
-        numbered = for_arrow.withColumn(POSITION, F.monotonically_increasing_id())
-        tasks = self.tasks or _few_tasks(self.frame)
-        rows = numbered.repartition(*keys) if tasks is None else numbered.repartition(tasks, *keys)
-        job = rows.mapInArrow(guarded(__name__, function, work), _REPORT)
-        with _coalesced_from_many(spark):
-            reports = interruptible(spark, job.collect)
+        columns = {f.name: (F.col(name), f.dataType) for f, name in zip(self.frame.schema.fields, names, strict=True)}
+        keys = [BatchKey(*columns[name], f) for name, f in zip(reduction.key_names, reduction.keys.fields, strict=True)]
+        numbered = shown_to_arrow(self.frame.toDF(*names)).withColumn(POSITION, F.monotonically_increasing_id())
+        with shuffled(self.frame, numbered, keys, context, self.tasks) as rows:
+            job = rows.mapInArrow(guarded(__name__, function, work), _REPORT)
+            reports = interruptible(self.frame.sparkSession, job.collect)
         return [cloudpickle.loads(bytes(r["report"])) for r in sorted(reports, key=lambda r: int(r["part"]))]
-
-
-@contextmanager
-def _coalesced_from_many(spark: Any) -> Iterator[None]:
-    """Let adaptive execution begin with many shuffle partitions inside the block, unless the session says with how many.
-
-    It joins small partitions, and cannot divide large ones; spark.sql.shuffle.partitions is often low in streams, whose state has as many
-    parts. The setting is changed without the lock of `settings.temporarily`, since a query has a session of its own.
-    """
-    if spark.conf.get(_INITIAL, None) is not None:
-        yield
-        return
-    spark.conf.set(_INITIAL, str(max(_MANY, int(spark.conf.get(_SHUFFLE)))))
-    try:
-        yield
-    finally:
-        spark.conf.unset(_INITIAL)
-
-
-def _few_tasks(frame: DataFrame) -> int | None:
-    """Return as many tasks as there are slots for a batch that is known to be small. None for others: a task holds its rows in memory, so
-    their number follows from the rows that were shuffled (adaptive execution), or from spark.sql.shuffle.partitions."""
-    slots = parallelism(frame.sparkSession)
-    return slots if is_small(frame, slots * _SMALL) else None
-
-
-def _shuffle_key(column: Any, type_: Any) -> Any:
-    """Return the column by which rows are shuffled. Keys that are equal in the table are equal in it: a uuid may be written with or without
-    hyphens, and in either case."""
-    return F.lower(F.replace(column.cast("string"), F.lit("-"), F.lit(""))) if isinstance(type_, UUIDType) else column
 
 
 def _refuse_memory(context: WriteContext) -> None:

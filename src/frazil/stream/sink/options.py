@@ -15,8 +15,10 @@ from frazil.arrow.write.write_options import Verb, write_options
 from frazil.commit.done_once import REWINDS
 from frazil.errors import InvalidInput, Unsupported
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.partitioning import PartitionField
 from frazil.spec.properties import UPSERT_ENABLED
 from frazil.spec.schema import Schema
+from frazil.spec.transforms import VoidTransform
 from frazil.stream.partitions.options import is_partition_option
 
 MODES = ("append", "complete", "upsert", "cdc")
@@ -208,10 +210,12 @@ def _check_mode(options: SinkOptions, own: Mapping[str, Any]) -> None:
         if checked.overwrite_mode == "dynamic":
             raise InvalidInput("overwrite-mode=dynamic contradicts write-mode=complete, which replaces all rows.", hint="Leave it out.")
         return
-    for name in ("distribution_mode", "advisory_partition_size"):
-        if checked.asks_for(name) and getattr(checked, name) != "none":
-            text = f"Option {name.replace('_', '-')!r} means nothing in write-mode={mode}: rows are shuffled by their keys."
-            raise InvalidInput(text, hint="Leave it out.")
+    if checked.distribution_mode == "range":
+        text = f"Option 'distribution-mode'=range means nothing in write-mode={mode}: ranges of a sort order may part the rows of a key."
+        raise InvalidInput(text, hint="hash brings the rows of a partition together, none shuffles by key alone.")
+    if checked.asks_for("advisory_partition_size"):
+        text = f"Option 'advisory-partition-size' means nothing in write-mode={mode}, whose tasks hold their rows in memory."
+        raise InvalidInput(text, hint="The session's spark.sql.adaptive.advisoryPartitionSizeInBytes says how many rows a task gets.")
     if options.strategy == EQUALITY_DELETES:
         for name, why in _NO_EFFECT.items():
             if checked.asks_for(name):
@@ -233,6 +237,13 @@ def check_table(options: SinkOptions, metadata: TableMetadata) -> None:
     ids = key_ids(options, metadata.schema())
     if options.strategy == EQUALITY_DELETES:
         check_partitions(metadata, metadata.default_spec_id, ids)
+    elif write_options(options.write, options.verb).distribution_mode == "hash":
+        if (field := _outside(metadata, metadata.default_spec_id, ids)) is not None:
+            raise InvalidInput(
+                f"distribution-mode=hash: partition field {field.name} is made of no key column, so the rows of a key may be of several "
+                "partitions, and only a shuffle by key brings them together.",
+                hint="Leave the option out, or add the column to key-columns.", table=metadata.location,
+            )  # fmt: skip
 
 
 def key_ids(options: SinkOptions, schema: Schema) -> tuple[int, ...]:
@@ -258,15 +269,19 @@ def key_ids(options: SinkOptions, schema: Schema) -> tuple[int, ...]:
 
 def check_partitions(metadata: TableMetadata, spec_id: int, ids: Sequence[int]) -> None:
     """Check that the keys determine the partition, without which an equality delete cannot find the row in its old partition."""
-    schema, spec = metadata.schema(), metadata.spec_by_id(spec_id)
-    outside = [f for f in spec.fields if f.source_id not in ids and str(f.transform) != "void"]
-    if outside:
-        name = schema.find_column_name(outside[0].source_id) or outside[0].name
+    if (field := _outside(metadata, spec_id, ids)) is not None:
+        name = metadata.schema().find_column_name(field.source_id) or field.name
         raise InvalidInput(
-            f"upsert-strategy=equality-deletes: the partition field {outside[0].name} is made of {name}, which is no key column, so a row "
+            f"upsert-strategy=equality-deletes: the partition field {field.name} is made of {name}, which is no key column, so a row "
             "that moves to another partition would stay in the old one as well.",
             hint="upsert-strategy=lookup moves rows between partitions; or add the column to key-columns.", table=metadata.location,
         )  # fmt: skip
+
+
+def _outside(metadata: TableMetadata, spec_id: int, ids: Sequence[int]) -> PartitionField | None:
+    """Find a partition field that is made of no key column."""
+    fields = metadata.spec_by_id(spec_id).fields
+    return next((f for f in fields if f.source_id not in ids and not isinstance(f.transform, VoidTransform)), None)
 
 
 # Values ----------------------------------------------------------------------------------------------------------------------------------
