@@ -3,6 +3,7 @@
 
 import os
 import sys
+import time
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -74,6 +75,7 @@ def main(folder, *names):
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "2")
     spark = spark.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.memory", "1g")
+    spark = spark.config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")  # a run is over before more would pay
     spark = spark.config("spark.ui.showConsoleProgress", "false").getOrCreate()
     place, bare = Path(folder), spark.newSession()
     (place / "jvm").write_text(str(spark._jvm.java.lang.ProcessHandle.current().pid()))
@@ -81,6 +83,12 @@ def main(folder, *names):
     for name in names:
         writer = writer_of(name, spark, bare, catalog, place).option("checkpointLocation", str(place / "checkpoints" / name))
         queries.append(writer.trigger(availableNow=True).start())
+        if name in SOURCES:  # Spark gives the process that plans a source ten seconds, in which it is best alone
+            while queries[-1].isActive and queries[-1].lastProgress is None and not (place / "reached" / name).exists():
+                time.sleep(0.05)
+    while any(query.isActive for query in queries):
+        for query in queries:
+            query.awaitTermination(0.1)  # raises the error of a query that has failed
     for query in queries:
         query.awaitTermination()
 

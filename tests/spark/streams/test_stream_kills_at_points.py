@@ -35,7 +35,7 @@ Rows = list[list[tuple[Any, ...]]]
 FIRST = ("first_told", "first_planned", "first_before", "first_after")
 POINTS: dict[str, tuple[str, ...]] = {
     "scan": ("planned scan 4", "told scan 6", "before 3", "after 4"),
-    "changes": ("after 1", "planned after 2", "before 3", "told after 4"),
+    "changes": ("before 0", "after 1", "planned after 3", "told after 4"),
     "first_told": ("told first",),
     "first_planned": ("planned first",),
     "first_before": ("before 0",),
@@ -47,7 +47,7 @@ POINTS: dict[str, tuple[str, ...]] = {
     "bare_upsert": ("after commit 0", "before commit 1", "after commit 2", "before commit 4"),
 }
 """Where each stream dies in the first run, the second, and so on."""
-SHORT = ("scan", "changes", "first_before", "partitions", "files", "upkeep", "bare_append", "bare_upsert")
+SHORT = ("scan", "changes", "partitions", "files", "upkeep", "bare_append", "bare_upsert")
 
 
 def rows_of_batches(batches: int) -> Rows:
@@ -151,7 +151,7 @@ def check_state_of_death(place: Path, catalog: Catalog, name: str, point: str) -
     pending = batches_known_to_spark(place, name, "offsets") - batches_known_to_spark(place, name, "commits")
     assert len(pending) == (0 if point.startswith("told") else 1), (name, point, pending)
     words = point.split()
-    if words[-1].isdigit() and words[-2] in ("before", "after", "commit", "committed") and name != "files":
+    if words[0] in ("before", "after", "committed") and words[-1].isdigit() and words[1:-1] in ([], ["commit"]):
         assert pending == {int(words[-1])} and committed(catalog, name)[int(words[-1])] == (words[0] != "before"), (name, point)
     if point.startswith("planned scan"):
         offset = json.loads((place / "checkpoints" / name / "offsets" / str(*pending)).read_text().splitlines()[-1])
