@@ -325,7 +325,7 @@ def test_options_of_sparks_tasks_hold_in_one_process(catalog, name, value):
 BAD_READS = {
     "split-size": "x", "lookback": 0, "file-open-cost": -1, "snapshot-id": "x", "as-of-timestamp": "x", "timestampasof": "yesterday",
     "start-snapshot-id": "x", "end-snapshot-id": "x", "start-timestamp": "x", "end-timestamp": "x", "vectorization-enabled": "maybe",
-    "aggregate-push-down-enabled": "x", "branch": "nope", "tag": "nope", "versionasof": "nope",
+    "aggregate-push-down-enabled": "x", "locality": "x", "branch": "nope", "tag": "nope", "versionasof": "nope",
 }  # fmt: skip
 
 
@@ -338,13 +338,12 @@ def test_read_options_are_complete_and_bad_values_told(tmp_path):
         found = read_target.locate(read_target.read_request({"path": t.location(), **options}), {}).reading().plan()
         return [task.file.file_path for task in found.tasks()]
 
-    for hint, done, other in (("vectorization-enabled", "TRUE", "false"), ("aggregate-push-down-enabled", False, True)):
+    for hint, done, other in (("vectorization-enabled", "TRUE", "false"), ("aggregate-push-down-enabled", False, True), ("locality", "false", "true")):
         assert read({hint: done}) == read({}) == [f.file.file_path for f in t.scan().plan_files()] != [], hint
         with pytest.raises(Unsupported, match=f"{hint}={str(other).lower()} is not supported.*Leave it out"):
             read({hint: other})
-    for name, told_instead in (("batch-size", "columnarReaderBatchSize"), ("locality", "spark.locality.wait")):
-        with pytest.raises(Unsupported, match=f"'{name}'.*{told_instead}"):
-            read({name: "17"})
+    with pytest.raises(Unsupported, match="'batch-size'.*columnarReaderBatchSize"):
+        read({"batch-size": "17"})
     for name, value in BAD_READS.items():
         with pytest.raises(FrazilError) as told:
             read({name: value})

@@ -44,6 +44,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]
         {"adls.auth.shared-key.account.name": "main", "adls.auth.shared-key.account.key": "a2V5"},
         {"adls.account-name": "main", "adls.sas-token": SAS},
         {"adls.connection-string": "AccountName=main;AccountKey=a2V5"},
+        {"adls.connection-string": f"https://main.blob.core.windows.net/?{SAS}"},
     ],
 )
 def test_secrets_of_another_account_are_refused_before_anything_is_asked(properties: dict[str, str]) -> None:
@@ -186,6 +187,11 @@ def test_each_account_is_sent_its_own_signature_and_no_other() -> None:
     for name, store in (("main", main), ("archive", archive)):
         asked = [(urlsplit(path).path, parse_qs(urlsplit(path).query)["sig"]) for _, path, _ in store.asked]
         assert len(asked) == 2 and asked == [(f"/{name}/c/k", [name])] * 2
+
+
+def test_a_location_may_name_the_port() -> None:
+    address = obstore.sign(client("abfss", f"c@{HOST}:443", (("adls.account-key", "a2V5"),)), "GET", "k", timedelta(minutes=1))
+    assert urlsplit(address).hostname == "archive.blob.core.windows.net"
 
 
 def test_a_connection_string_of_another_cloud_is_refused() -> None:

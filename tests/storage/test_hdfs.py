@@ -95,6 +95,12 @@ def test_a_catalog_refuses_a_property_of_hdfs_by_name() -> None:
     assert kept.properties["hadoop.dfs.ha.namenodes.my_ns"] == "a_1,b_2", "names of name services keep their underscores"
 
 
+def test_the_protection_of_a_metastores_calls_is_no_property_of_the_store() -> None:
+    storage = storage_for("hdfs://nn:1/t", {"hadoop.rpc.protection": "privacy", "hadoop.dfs.replication": "2"})
+    settings = hdfs_settings_of(storage, "hdfs://nn:1/t")
+    assert settings is not None and settings.config["dfs.replication"] == "2"
+
+
 def test_properties_become_settings() -> None:
     found = hdfs_settings(
         {

@@ -110,7 +110,7 @@ def _known_head(storage: Storage, root: str) -> Version | None:
     preferred = itertools.takewhile(lambda ending: not location.endswith(f"v{number}{ending}"), _ENDINGS)
     names = [f"v{number + 1}{ending}" for ending in _ENDINGS] + [f"v{number}{ending}" for ending in preferred]
     rivals = [join(root, "metadata", name) for name in names]
-    with contextlib.suppress(FrazilError):
+    with contextlib.suppress(FrazilError, RuntimeError):  # no threads start while the interpreter ends
         if not remote:
             is_newest = read_hint(storage, root) == number and not any(map(storage.exists, rivals))
         else:  # a store is waited for: all of them at once

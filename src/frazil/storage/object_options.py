@@ -245,6 +245,10 @@ def _account_of(properties: Mapping[str, str], account: str | None, host: str) -
     own_name = parts.get("accountname") or (name if _is_domain(host) else None) or account or name
     if parts.get("accountname") and not _is_domain(host) and not _is_of(parts, account, host):
         raise _other_account(parts["accountname"], account, "adls.connection-string")
+    if "blobendpoint" in parts and not own_text and "accountname" not in parts and account and not _is_domain(host):  # it names its account
+        address = urlsplit(parts["blobendpoint"])
+        if not same_account(addressed := address.path.strip("/") or address.netloc, host):
+            raise _other_account(addressed.partition(".")[0], account, "adls.connection-string")
     if sas := own_sas or parts.get("sharedaccesssignature"):
         return own_name, {"sas_key": sas}, parts
     if "accountkey" in parts:
@@ -282,7 +286,7 @@ def _either(properties: Mapping[str, str], key: str, java: str) -> str | None:
 def _is_domain(host: str) -> bool:
     """Tell whether a host is none of Azure's clouds: whose it is only properties can tell, so that no file's location can choose who is
     sent a secret."""
-    return "." in host and not host.endswith(_CLOUDS)
+    return "." in host and not host.partition(":")[0].endswith(_CLOUDS)
 
 
 def _is_named(properties: Mapping[str, str], host: str) -> bool:

@@ -27,7 +27,7 @@ OBJECT_SCHEMES = set(EXTRAS)
 _PROBE_RETRIES = 2
 _REFUSED = re.compile(r"(?:^|/)\.{0,2}(?=/)|(?:^|/)\.{1,2}$|[\x00-\x1f\x7f]")
 # The bucket may become a part of an address, in which these characters would end the host: keys would be sent to another one.
-_LOCATION = re.compile(r"[A-Za-z0-9]+://(?P<bucket>[^/#?%\\\x00-\x20\x7f]+)(?:/(?P<key>.*))?", re.S)
+_LOCATION = re.compile(r"[A-Za-z0-9]+://(?P<bucket>[^/@#?%\\\x00-\x20\x7f]+(?:@[^/@#?%\\\x00-\x20\x7f]*)?)(?:/(?P<key>.*))?", re.S)
 
 
 @dataclass(frozen=True)

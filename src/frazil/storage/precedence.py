@@ -57,7 +57,8 @@ def _without_own_account(properties: Mapping[str, str], vended: Mapping[str, str
     text = vended.get("adls.connection-string")
     names = [value for settings in (vended, properties) for key, value in settings.items() if key in NAMES]
     account = next(iter(names), "") if text is None else account_in(text)
-    replaced = {*_AZURE, *_CLIENT, *(NAMES if text is not None or NAMES & vended.keys() else ())}
+    client = () if vended.get("adls.client-secret") else _CLIENT  # tell whose a secret is
+    replaced = {*_AZURE, *client, *(NAMES if text is not None or NAMES & vended.keys() else ())}
     return {k: v for k, v in properties.items() if k not in replaced and not _is_of(k, account)}
 
 

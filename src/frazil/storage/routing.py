@@ -168,5 +168,6 @@ def hdfs_settings_of(storage: Storage, location: str) -> HdfsSettings | None:
 def _storage_properties(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """Keep only the properties that stores read, so that equal ones share a client and other secrets do not travel with tasks. Hadoop's
     configuration files of this process are added, since workers may have none."""
-    store_properties = {k: v for k, v in properties.items() if k.startswith(("s3.", "gcs.", "adls.", "client.", *PREFIXES))}
+    prefixes = ("s3.", "gcs.", "adls.", "client.", *PREFIXES)
+    store_properties = {k: v for k, v in properties.items() if k.startswith(prefixes) and k != "hadoop.rpc.protection"}  # of the metastore
     return frozen_properties({**of_files(), **store_properties})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from frazil.catalog.hive import partitioned_table, partitions
@@ -44,3 +46,17 @@ def test_a_name_that_is_not_a_database_and_a_table_is_refused(asked: list[tuple[
     with pytest.raises(InvalidInput, match=r"no name of a Hive table|not an identifier"), partitioned_table("thrift://nowhere:1", name):
         pass
     assert asked == []
+
+
+def test_what_hive_site_says_of_kerberos_counts_with_the_protection_of_its_calls(
+    asked: list[tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = {"hive.metastore.sasl.enabled": "true", "hive.metastore.kerberos.principal": "hive/_HOST@R", "hadoop.rpc.protection": "authentication"}
+    rows = "".join(f"<property><name>{k}</name><value>{v}</value></property>" for k, v in said.items())
+    (tmp_path / "hive-site.xml").write_text(f"<configuration>{rows}</configuration>")
+    monkeypatch.setenv("HIVE_CONF_DIR", str(tmp_path))
+    given: list[dict[str, str]] = []
+    monkeypatch.setattr(partitions, "settings", lambda properties: given.append(dict(properties)))
+    with pytest.raises(NotConnectedError), partitioned_table("thrift://nowhere:1", "db.t"):
+        pass
+    assert asked == [("db", "t")] and given[0]["hadoop.rpc.protection"] == "authentication"

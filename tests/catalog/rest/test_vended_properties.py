@@ -201,3 +201,14 @@ def test_an_end_that_no_clock_knows_is_the_last_one() -> None:
     keys = {"s3.access-key-id": "a", "s3.secret-access-key": "b", "s3.session-token": "c", "s3.session-token-expires-at-ms": str(NOW * 1000)}
     found = vended("s3://b/t", keys, [])
     assert found.expires_ms is not None and _s3_credential((), lambda: found)["expires_at"].year == 9999
+
+
+def test_a_clients_secret_keeps_the_tenant_that_lies_below_it() -> None:
+    below = {"adls.tenant-id": "t", "adls.client-id": "c"}
+    assert overriding(below, {"adls.client-secret": "s"}) == {**below, "adls.client-secret": "s"}
+    assert overriding({**below, "adls.client-secret": "old"}, {"adls.sas-token": "sig=x"}) == {"adls.sas-token": "sig=x"}
+
+
+def test_a_token_keeps_its_cloud_where_the_location_names_no_host() -> None:
+    named = "adls.sas-token.acct.dfs.core.chinacloudapi.cn"
+    assert vended("abfss://c/t", {"adls.account-name": "acct", named: "sig=x"}, []).properties[named] == "sig=x"

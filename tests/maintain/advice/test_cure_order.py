@@ -174,3 +174,26 @@ def test_a_cure_that_another_has_done_is_run_only_for_little_that_writers_have_a
     assert [s.kind for s in planned.steps] == ["a"] and not calls
     done = auto(recommend, lambda _: cure, contextlib.nullcontext)
     assert [s.kind for s in done.steps] == calls == run
+
+
+def test_a_cure_is_run_where_the_one_that_was_to_settle_it_left_files_out() -> None:
+    calls: list[str] = []
+
+    class Partial:
+        failed_data_files_count = 8
+
+    def cure(x: str, dry_run: bool) -> Partial:
+        calls.append(x)
+        return Partial()
+
+    def recommend() -> Findings:
+        return Findings([f for f in (finding("a"), finding("b", left_after={"a": None})) if f.kind not in calls])
+
+    assert [(s.kind, s.outcome) for s in auto(recommend, lambda _: cure, contextlib.nullcontext).steps] == [("a", "done"), ("b", "done")]
+
+
+def test_a_dry_run_leaves_out_what_the_second_of_two_cures_settles() -> None:
+    partly = finding("c", 10)
+    findings = Findings([finding("a"), finding("b"), finding("c", left_after={"a": partly, "b": None})])
+    planned = auto(lambda: findings, lambda _: lambda x, dry_run: None, contextlib.nullcontext, dry_run=True)
+    assert [s.kind for s in planned.steps] == ["a", "b"]

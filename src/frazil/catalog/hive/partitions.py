@@ -32,7 +32,8 @@ def partitioned_table(uri: str, name: str, access: Mapping[str, str] | None = No
         raise InvalidInput(f"{name!r} is no name of a Hive table.", hint="Name it as in database.table, without a catalog.", table=name)
     properties = {"warehouse": "", **(access or {}), "uri": uri}
     for _, values in metastore_sources(properties, None, os.environ):
-        properties = {**values, **properties}
+        for key, value in values.items():  # in place: what comes next depends on what is known
+            properties.setdefault(key, value)
     client = HiveClient(settings(properties))
     try:
         yield PartitionedTable(client, _hive_table(client, *parts))

@@ -75,7 +75,7 @@ def _by_account(settings: Mapping[str, str], host: str) -> dict[str, str]:
     for key in sorted(settings, key=len):
         stem = next((s for s in _OF_ACCOUNTS if key.startswith(s) or key == s.removesuffix(".")), None)
         account = key[len(stem) :].lower() if stem else ""
-        if stem and host and (not account or same_account(account, host)):
+        if stem and host and (not account or (same_account(account, host) and ("." in host or "." not in account))):
             account = host
         named[f"{stem}{account}" if stem and account else key] = settings[key]
     for key in [key for key in named if key.startswith(SAS)]:

@@ -158,7 +158,7 @@ class _Steps:
             if self.dry_run:
                 findings = _left_after(finding, findings) if share >= 1 and step.outcome == "planned" else findings
             elif step.outcome in ("done", "partly"):
-                if step.outcome == "done":
+                if step.outcome == "done" and not getattr(step.result, "failed_data_files_count", 0):
                     for settled in (f for f in findings if f.left_after.get(finding.kind, f) is None):
                         repeated_below.setdefault(settled.subject, REPEATED * settled.cost_minutes)
                 self._tell(finding.kind)
@@ -205,8 +205,14 @@ class _Steps:
 
 def _left_after(done: Finding, findings: Iterable[Finding]) -> list[Finding]:
     """Return what is left of the findings after the cure of one of them."""
-    left = (f.left_after.get(done.kind, f) for f in findings)
-    return [f for f in left if f is not None]
+    left = []
+    for finding in findings:
+        now = finding.left_after.get(done.kind, finding)
+        if now is not None and now is not finding:  # what another cure settles, it settles after this one as well
+            now = replace(now, left_after={kind: None for kind, rest in finding.left_after.items() if rest is None})
+        if now is not None:
+            left.append(now)
+    return left
 
 
 def _fitted(finding: Finding, share: float) -> tuple[Cure | None, str]:

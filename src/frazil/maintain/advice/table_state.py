@@ -95,6 +95,7 @@ def _entries(manifest: ManifestFile, *, metadata: TableMetadata, storage: Storag
     if not entries.num_rows:
         return entries
     columns = {name: entries.column(name) for name in _PLAIN}
+    columns["sequence_number"] = pc.fill_null(columns["sequence_number"], 0)  # as planning reads entries that lack it
     columns["spec_id"] = pa.array(np.full(entries.num_rows, manifest.partition_spec_id, np.int32))
     partition = entries.column("partition").combine_chunks()
     partition = partition.chunk(0) if isinstance(partition, pa.ChunkedArray) else partition

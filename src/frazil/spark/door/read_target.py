@@ -27,11 +27,13 @@ from frazil.scan.suffixes import CHANGES, load_named, read_suffixes, split_locat
 
 _SELECTORS = ("snapshot-id", "as-of-timestamp", "branch", "tag", "versionasof", "timestampasof")
 _RANGE = ("start-snapshot-id", "end-snapshot-id", "start-timestamp", "end-timestamp")
-_HINTS = {VECTORIZATION: VECTORIZED, "aggregate-push-down-enabled": ReadHint(False, "Spark computes aggregates from the rows")}
+_HINTS = {
+    VECTORIZATION: VECTORIZED, "aggregate-push-down-enabled": ReadHint(False, "Spark computes aggregates from the rows"),
+    "locality": ReadHint(False, "Spark chooses the hosts of its tasks; set spark.locality.wait"),
+}  # fmt: skip
 _REFUSED = {
     "stream-from-timestamp": "it belongs to streams", "file-scan-task-set-id": "it belongs to Java's compaction",
     "scan-task-set-id": "it belongs to Java's compaction", "batch-size": "set spark.sql.parquet.columnarReaderBatchSize",
-    "locality": "Spark chooses the hosts of its tasks; set spark.locality.wait",
 }  # fmt: skip
 _CATALOG = "catalog."
 

@@ -98,8 +98,10 @@ def shuffled(frame: DataFrame, rows: DataFrame, keys: Sequence[BatchKey], contex
             yield _by_place(rows, _place(partition, F.hash(*by_key), places), None)
         return
     few = tasks or _few_tasks(frame)
-    split = F.hash(partition, F.pmod(F.hash(*by_key), F.lit(_FEW_SPLITS)))
-    yield _by_place(rows, partition if few is not None else split, few)
+    whole = tasks is not None or is_small(frame, _SMALL)  # the rows of all partitions are few enough for one task
+    splits = max(_FEW_SPLITS, isqrt(few or int(spark.conf.get(_SHUFFLE))))
+    split = F.hash(partition, F.pmod(F.hash(*by_key), F.lit(splits)))
+    yield _by_place(rows, partition if whole else split, few)
 
 
 def _by_partition(spark: Any, context: WriteContext, tasks: int | None) -> bool:
@@ -128,7 +130,7 @@ def _by_place(rows: DataFrame, place: Column, tasks: int | None) -> DataFrame:
 
 def _place(partition: Column, key: Column, places: int) -> Column:
     """Return a number by which Spark's shuffle puts the splits of a partition next to each other, and in the same order for all."""
-    splits = min(_SPLITS, isqrt(places))
+    splits = min(max(_SPLITS, places * _SPLITS // _PLACES), isqrt(places))  # more where the session asks for more parts
     at = F.pmod(partition, F.lit(places // splits)) * splits + F.pmod(key, F.lit(splits))
     return F.get(F.expr(f"array({', '.join(map(str, numbers_by_place(places)))})"), at)
 

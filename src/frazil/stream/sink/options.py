@@ -215,7 +215,8 @@ def _check_mode(options: SinkOptions, own: Mapping[str, Any]) -> None:
         raise InvalidInput(text, hint="hash brings the rows of a partition together, none shuffles by key alone.")
     if checked.asks_for("advisory_partition_size"):
         text = f"Option 'advisory-partition-size' means nothing in write-mode={mode}, whose tasks hold their rows in memory."
-        raise InvalidInput(text, hint="The session's spark.sql.adaptive.advisoryPartitionSizeInBytes says how many rows a task gets.")
+        hint = "The session's spark.sql.adaptive.advisoryPartitionSizeInBytes bounds what a task gets; tasks are as large as that with "
+        raise InvalidInput(text, hint=f"{hint}spark.sql.adaptive.coalescePartitions.parallelismFirst=false.")
     if options.strategy == EQUALITY_DELETES:
         for name, why in _NO_EFFECT.items():
             if checked.asks_for(name):
