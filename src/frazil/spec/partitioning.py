@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -109,6 +109,11 @@ def _result_without_source(transform: Transform) -> Any:
 
 
 UNPARTITIONED_PARTITION_SPEC = PartitionSpec()
+
+
+def field_of_other_column(spec: PartitionSpec, column_ids: Collection[int]) -> PartitionField | None:
+    """Find a partition field that is made of none of these columns; None where they determine the partition."""
+    return next((f for f in spec.fields if f.source_id not in column_ids and not isinstance(f.transform, VoidTransform)), None)
 
 
 def default_name(column: str, transform: Transform, with_width: bool = False) -> str:

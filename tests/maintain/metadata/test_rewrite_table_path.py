@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +53,20 @@ def states(t: Table) -> list[Any]:
     return [t.scan(snapshot_id=s.snapshot_id).to_arrow().sort_by([("id", "ascending")]).to_pylist() for s in t.snapshots()]
 
 
+@contextmanager
+def hidden(t: Table) -> Iterator[None]:
+    """The directory of a table has another name inside the block."""
+    place = Path(t.location())
+    elsewhere = place.rename(place.with_name(f"{place.name}-away"))
+    try:
+        yield
+    finally:
+        elsewhere.rename(place)
+
+
 def away(t: Table, target: Path, result: RewriteTablePathResult, catalog: Catalog, wanted: list[Any]) -> Table:
     """The copy, opened while the original is not there."""
-    place = Path(t.location())
-    hidden = place.rename(place.with_name(f"{place.name}-away"))
-    try:
+    with hidden(t):
         moved = catalog.register_table("db.moved", f"{target}/metadata/{result.latest_version}", overwrite=True)
         assert states(moved) == wanted
         files = moved.inspect.all_files().column("file_path").to_pylist() + moved.inspect.all_manifests().column("path").to_pylist()
@@ -67,8 +78,6 @@ def away(t: Table, target: Path, result: RewriteTablePathResult, catalog: Catalo
         for m in moved.inspect.all_manifests().to_pylist():
             assert Path(m["path"]).stat().st_size == m["length"]
         return moved
-    finally:
-        hidden.rename(place)
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
@@ -161,9 +170,7 @@ def test_java_reads_the_copy(home: Catalog, tmp_path: Path, java_check: JavaChec
     t, target = made(home, version), tmp_path / "far" / "t"
     wanted = java_check([t.refresh().metadata_location])[t.metadata_location]
     copy(result := t.maintenance.rewrite_table_path(t.location(), str(target)))
-    place = Path(t.location())
-    hidden = place.rename(place.with_name("hidden"))
-    try:
+    with hidden(t):
         at = f"{target}/metadata/{result.latest_version}"
         found = java_check([at], write=True)[at]
         # Summaries stay as they were committed, as in Java; the rewritten delete files have other sizes.
@@ -172,19 +179,13 @@ def test_java_reads_the_copy(home: Catalog, tmp_path: Path, java_check: JavaChec
             wanted["sum"],
         )
         assert [s["sum"] for s in found["snapshots"]] == [s["sum"] for s in wanted["snapshots"]]
-    finally:
-        hidden.rename(place)
 
 
 def test_pyiceberg_reads_the_copy(home: Catalog, tmp_path: Path, pyiceberg_check: PyIcebergCheck) -> None:
     t, target = made(home, 2), tmp_path / "far" / "t"
     wanted = pyiceberg_check([t.refresh().metadata_location])[t.metadata_location]
     copy(result := t.maintenance.rewrite_table_path(t.location(), str(target)))
-    place = Path(t.location())
-    hidden = place.rename(place.with_name("hidden"))
-    try:
+    with hidden(t):
         at = f"{target}/metadata/{result.latest_version}"
         found = pyiceberg_check([at])[at]
         assert found["problems"] == wanted["problems"] == [] and (found["rows"], found["sum"]) == (wanted["rows"], wanted["sum"])
-    finally:
-        hidden.rename(place)

@@ -28,6 +28,7 @@ from frazil.spark.types.spark_types import spark_type
 from frazil.spark.write.catalyst_transforms import transformed
 from frazil.spark.write.layout import distribution_mode
 from frazil.spec import types as i
+from frazil.spec.partitioning import field_of_other_column
 from frazil.spec.transforms import VoidTransform
 
 _SMALL = 16 << 20  # bytes for each task, mostly of compressed files
@@ -117,9 +118,9 @@ def _partition_values(keys: Sequence[BatchKey], context: WriteContext) -> list[C
     """Return the values of the partition fields; none for tables without partitions, and where the keys do not determine the partition,
     since the rows of a key could then come to several tasks."""
     by_id = {k.field.field_id: k for k in keys}
-    fields = [f for f in context.spec.fields if not isinstance(f.transform, VoidTransform)]
-    if any(f.source_id not in by_id for f in fields):
+    if field_of_other_column(context.spec, by_id) is not None:
         return []
+    fields = [f for f in context.spec.fields if not isinstance(f.transform, VoidTransform)]
     return [by_id[f.source_id].partition_value(f.transform) for f in fields]
 
 

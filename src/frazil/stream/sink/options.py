@@ -15,10 +15,9 @@ from frazil.arrow.write.write_options import Verb, write_options
 from frazil.commit.done_once import REWINDS
 from frazil.errors import InvalidInput, Unsupported
 from frazil.spec.metadata import TableMetadata
-from frazil.spec.partitioning import PartitionField
+from frazil.spec.partitioning import field_of_other_column
 from frazil.spec.properties import UPSERT_ENABLED
 from frazil.spec.schema import Schema
-from frazil.spec.transforms import VoidTransform
 from frazil.stream.partitions.options import is_partition_option
 
 MODES = ("append", "complete", "upsert", "cdc")
@@ -239,7 +238,7 @@ def check_table(options: SinkOptions, metadata: TableMetadata) -> None:
     if options.strategy == EQUALITY_DELETES:
         check_partitions(metadata, metadata.default_spec_id, ids)
     elif write_options(options.write, options.verb).distribution_mode == "hash":
-        if (field := _outside(metadata, metadata.default_spec_id, ids)) is not None:
+        if (field := field_of_other_column(metadata.spec_by_id(metadata.default_spec_id), ids)) is not None:
             raise InvalidInput(
                 f"distribution-mode=hash: partition field {field.name} is made of no key column, so the rows of a key may be of several "
                 "partitions, and only a shuffle by key brings them together.",
@@ -270,19 +269,13 @@ def key_ids(options: SinkOptions, schema: Schema) -> tuple[int, ...]:
 
 def check_partitions(metadata: TableMetadata, spec_id: int, ids: Sequence[int]) -> None:
     """Check that the keys determine the partition, without which an equality delete cannot find the row in its old partition."""
-    if (field := _outside(metadata, spec_id, ids)) is not None:
+    if (field := field_of_other_column(metadata.spec_by_id(spec_id), ids)) is not None:
         name = metadata.schema().find_column_name(field.source_id) or field.name
         raise InvalidInput(
             f"upsert-strategy=equality-deletes: the partition field {field.name} is made of {name}, which is no key column, so a row "
             "that moves to another partition would stay in the old one as well.",
             hint="upsert-strategy=lookup moves rows between partitions; or add the column to key-columns.", table=metadata.location,
         )  # fmt: skip
-
-
-def _outside(metadata: TableMetadata, spec_id: int, ids: Sequence[int]) -> PartitionField | None:
-    """Find a partition field that is made of no key column."""
-    fields = metadata.spec_by_id(spec_id).fields
-    return next((f for f in fields if f.source_id not in ids and not isinstance(f.transform, VoidTransform)), None)
 
 
 # Values ----------------------------------------------------------------------------------------------------------------------------------
