@@ -174,7 +174,8 @@ class Script:
         self.check()
 
 
-@pytest.mark.parametrize("seed", [*range(14), 120])  # 120: equality deletes as old as all data files
+# 120: equality deletes as old as all data files
+@pytest.mark.parametrize("seed", [*range(14), 120, *(pytest.param(n, marks=pytest.mark.soak) for n in range(200, 500))])
 def test_random_scripts_lose_no_row_and_no_file(tmp_path: Path, seed: int) -> None:
     script = Script(seed, tmp_path)
     try:
