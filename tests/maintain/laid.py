@@ -13,7 +13,6 @@ from tests.builders.frames import frame_of
 from tests.maintain.support import add, age, root_of, rows_at, table_in
 from tests.spark.deleting import take_keys
 
-
 Filled = Callable[[Path], Any]
 APART = {"commit.manifest-merge.enabled": "false"}
 

@@ -83,11 +83,16 @@ class ProcedureResult:
         print(repr(self))
 
     def __repr__(self) -> str:
-        def shown(value: Any) -> str:
-            return f"{value:,.2f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
-
-        numbers = ", ".join(f"{f.name}={shown(v)}" for f in fields(self) if f.repr and f.name != "dry_run" and (v := getattr(self, f.name)))
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.repr and f.name != "dry_run"}
+        numbers = ", ".join(f"{name}={_shown(name, value)}" for name, value in values.items() if value)
         return f"{type(self).__name__}({'dry run' if self.dry_run else 'done'}: {numbers or 'nothing to do'})"
+
+
+def _shown(name: str, value: Any) -> str:
+    """Format a number with commas, unless it is the id of a snapshot, which is copied into other calls."""
+    if isinstance(value, float):
+        return f"{value:,.2f}"
+    return f"{value:,}" if isinstance(value, int) and not name.endswith(("_id", "_from")) else str(value)
 
 
 def _arrow_type(column: Field[Any]) -> pa.DataType | None:
