@@ -92,7 +92,7 @@ def small_files(state: AilingTable, left: Flags) -> FileFinding | None:
     if not worth.any():
         return None
     files, size, files_after = int(count[worth].sum()), int(total[worth].sum()), int(after[worth].sum())
-    saved = (files - files_after) * OPEN_SECONDS / state.workers
+    saved = (files - files_after) * state.open_seconds / state.workers
     text = f"{files:,} small files{_in_partitions(state, int(worth.sum()))} hold {size_text(size)}: {size_text(size / files)} each"
     brings = f"a full read opens {count_text(len(sizes) - files + files_after, 'file')} instead of {len(sizes):,}{saving_text(saved)}"
     finding = Finding(
@@ -117,7 +117,7 @@ def deleted_rows(state: AilingTable, left: Flags) -> FileFinding | None:
     if 2 * of_one_file < deleted or not many.any():
         option, chosen = {"delete-file-threshold": "1"}, touched
     size, share = int(state.numbers("file_size_in_bytes")[chosen].sum()), min(1.0, deleted / state.rows)
-    saved = size * share / (READ_BYTES_PER_SECOND * state.workers) + deletes.num_rows * OPEN_SECONDS / state.workers
+    saved = size * share / (READ_BYTES_PER_SECOND * state.workers) + deletes.num_rows * state.open_seconds / state.workers
     vectors = int(pc.sum(pc.equal(deletes.column("file_format"), "puffin")).as_py() or 0)
     counts = ((vectors, "deletion vector"), (deletes.num_rows - vectors, "position delete file"))
     by = " and ".join(count_text(count, noun) for count, noun in counts if count)
@@ -164,7 +164,7 @@ def equality_deletes(state: AilingTable, left: Flags) -> FileFinding | None:
         return None
     records, files = int(pc.sum(deletes.column("record_count")).as_py() or 0), int(touched.sum())
     size = int(state.numbers("file_size_in_bytes")[touched].sum())
-    saved = size / (READ_BYTES_PER_SECOND * state.workers) + deletes.num_rows * OPEN_SECONDS / state.workers
+    saved = size / (READ_BYTES_PER_SECOND * state.workers) + deletes.num_rows * state.open_seconds / state.workers
     text = f"{count_text(records, 'equality delete')} in {count_text(deletes.num_rows, 'file')}"
     to = f"{'applies' if records == 1 else 'apply'} to {count_text(files, 'data file') if files else 'no data file any more'}"
     brings = f"reads no longer compare each row of these files with deleted keys{saving_text(saved)}" if files else "they are gone"
@@ -206,7 +206,7 @@ def position_delete_files(state: AilingTable, left: Flags) -> FileFinding | None
         return None
     files, size, files_after = int(chosen.sum()), int(sizes[chosen].sum()), 0 if newest else int(is_worth.sum())
     outcome = "format version 3 has deletion vectors instead" if newest else f"{files_after:,} would do"
-    saved = (files - files_after) * OPEN_SECONDS / state.workers
+    saved = (files - files_after) * state.open_seconds / state.workers
     finding = Finding(
         "position_delete_files", f"{count_text(files, 'position delete file')}{_in_partitions(state, int(is_worth.sum()))}: {outcome}.",
         {"files": files, "bytes": size, "files_after": files_after}, 2 * size, rewrite_minutes(state, size, files),

@@ -9,7 +9,7 @@ from typing import Any, overload
 import pyarrow as pa
 
 OPEN_SECONDS = 0.005
-"""What opening one more file costs a scan: a footer and a seek. On object stores it is more."""
+"""What one more file costs a cure: it is opened, read and closed by a core."""
 READ_BYTES_PER_SECOND = 200e6
 """Bytes of data files that one core reads in a second."""
 REWRITE_BYTES_PER_SECOND = 40e6

@@ -11,7 +11,7 @@ import numpy as np
 
 from frazil.codec.single_value import from_bytes
 from frazil.commit.apply import now_millis
-from frazil.maintain.advice.finding import OPEN_SECONDS, Cure, Finding, count_text, saving_text, size_text
+from frazil.maintain.advice.finding import Cure, Finding, count_text, saving_text, size_text
 from frazil.maintain.advice.table_state import AilingTable, Flags
 from frazil.maintain.last_run import last_run, last_version, version_number
 from frazil.maintain.remove_orphan_files import YOUNG_MILLIS
@@ -71,7 +71,7 @@ def _manifests_of(state: AilingTable, spec_id: int, rewritten: Flags | None = No
         return None
     words = f"; a partition is spread over {depth:.3g} of them" if mixed else ""
     which = "the data files" if is_current else f"the data files of the earlier partition spec {spec_id}"
-    saved = (count - wanted) * OPEN_SECONDS / state.workers
+    saved = (count - wanted) * state.open_seconds / state.workers
     return Finding(
         "manifests", f"{count:,} manifests list {which}, where {wanted:,} would do{words}.",
         {"manifests": count, "bytes": size, "manifests_after": wanted, "depth": depth}, 2 * size, size / _BYTES_PER_SECOND / 60,
