@@ -223,15 +223,16 @@ def unsorted(state: AilingTable) -> Finding | None:
     if field is None or "low" not in state.files.column_names or state.files.num_rows < DEEPEST:
         return None
     has_bounds = pc.and_(state.files.column("low").is_valid(), state.files.column("high").is_valid())
-    files = state.files.filter(has_bounds)
-    if files.num_rows < DEEPEST:
+    bounded = state.files.filter(has_bounds)
+    if bounded.num_rows < DEEPEST:
         return None
-    both = pa.concat_arrays([files.column(n).combine_chunks() for n in ("low", "high")])
+    both = pa.concat_arrays([bounded.column(n).combine_chunks() for n in ("low", "high")])
     ranks = np.asarray(pc.rank(both, sort_keys="ascending", tiebreaker="dense").to_numpy()).astype(np.int64)
-    low, high = ranks[: files.num_rows], ranks[files.num_rows :]
-    sizes, groups = np.asarray(files.column("file_size_in_bytes").to_numpy()), np.asarray(files.column("group").to_numpy())
-    options = CompactionOptions.of_target(TARGET_FILE_SIZE.of(state.metadata.properties))
-    mixed = [m for g in np.unique(groups) if _is_mixed(m := _SortedFiles.of(low, high, sizes, groups == g, options))]
+    low, high = ranks[: bounded.num_rows], ranks[bounded.num_rows :]
+    sizes, groups = np.asarray(bounded.column("file_size_in_bytes").to_numpy()), np.asarray(bounded.column("group").to_numpy())
+    options, order = CompactionOptions.of_target(TARGET_FILE_SIZE.of(state.metadata.properties)), np.argsort(groups, kind="stable")
+    partitions = np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)
+    mixed = [m for files in partitions if _is_mixed(m := _SortedFiles.of(low[files], high[files], sizes[files], options))]
     if not mixed:
         return None
     count, size, now = sum(m.files for m in mixed), sum(m.bytes for m in mixed), sum(m.read for m in mixed)
@@ -262,14 +263,14 @@ class _SortedFiles:
     read_after: float
 
     @classmethod
-    def of(cls, low: Numbers, high: Numbers, sizes: Numbers, members: Flags, options: CompactionOptions) -> _SortedFiles:
+    def of(cls, low: Numbers, high: Numbers, sizes: Numbers, options: CompactionOptions) -> _SortedFiles:
         """Describe the files of a partition by the ranks of their bounds."""
-        files, size, depth = int(members.sum()), int(sizes[members].sum()), _depth(low[members], high[members])
+        files, size, depth = len(sizes), int(sizes.sum()), _depth(low, high)
         return cls(files, size, depth, size * depth / files, size / options.files_for(size))
 
 
 def _is_mixed(files: _SortedFiles) -> bool:
-    return files.depth >= DEEPEST and files.read >= 2 * files.read_after
+    return files.depth >= DEEPEST and 0 < 2 * files.read_after <= files.read
 
 
 def _depth(low: Numbers, high: Numbers) -> float:
