@@ -91,12 +91,15 @@ def test_files_are_added_by_partition_once(home: Catalog, folder: Path) -> None:
     t = home.create_table("db.t", "id bigint, s string, day date, k string, n int", partition_by=["day", "k", "n"])
     planned = t.maintenance.add_files(str(folder), {"day": "2026-01-02"}, dry_run=True)
     assert (planned.added_files_count, planned.changed_partition_count, t.refresh().current_snapshot()) == (OF_A_DAY, OF_A_DAY, None)
+    nulls = {(r["day"], r["n"]) for r in frame().to_pylist() if r["k"] is None}
+    assert t.maintenance.add_files(str(folder), {"k": None}, dry_run=True).added_files_count == len(nulls) > 0
     assert home.add_files("db.t", f"parquet.`{folder}`", {"day": "2026-01-02"}).to_arrow().to_pylist() == [
         {"added_files_count": OF_A_DAY, "changed_partition_count": OF_A_DAY}
     ]
     assert by_id(t.refresh().to_arrow()) == [r for r in WANTED if r["day"] == dt.date(2026, 1, 2)]
-    with pytest.raises(ValidationException, match="already referenced"):
-        home.add_files("db.t", str(folder))
+    for dry_run in (True, False):
+        with pytest.raises(ValidationException, match="already referenced"):
+            home.add_files("db.t", str(folder), dry_run=dry_run)
     t.maintenance.add_files(str(folder), {"day": "2026-01-01", "n": 1}, parallelism=1)
     assert t.refresh().count() == ROWS // 3 + ROWS // 6
 

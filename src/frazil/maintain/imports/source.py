@@ -48,7 +48,7 @@ class Source:
 
     def chosen(self, partition_filter: Mapping[str, object]) -> Source:
         """Keep the files of the partitions that the filter names. Raises InvalidInput for a column that is no partition column."""
-        wanted = {str(k): str(v) for k, v in partition_filter.items()}
+        wanted = {str(k): HIVE_NULL if v is None else str(v) for k, v in partition_filter.items()}
         if unknown := [k for k in wanted if k not in self.partition_columns]:
             raise InvalidInput(
                 f"partition_filter names {unknown[0]!r}, which is no partition column of {self.location}.",

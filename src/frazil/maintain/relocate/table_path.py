@@ -154,8 +154,10 @@ def plan_table_path(
     planned = TablePathPlan(change, versions, lists, {}, {}, start)
     new = {m.manifest_path: m for _, manifests in lists for m in manifests if planned.is_new(m.sequence_number, m.added_snapshot_id)}
     deletes = {f.file_path: f for m in new.values() if not is_data(m) for f in _position_deletes(end, storage, m)}
-    for path in (end.location, *new, *(s.manifest_list or "" for s in snapshots)):
-        change.new(path)  # raises before anything is written
+    for of_version in versions.values():  # raises before anything is written
+        change.metadata(of_version)
+    for path in new:
+        change.new(path)
     return replace(planned, manifests=new, deletes=deletes)
 
 
