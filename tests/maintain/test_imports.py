@@ -104,6 +104,19 @@ def test_files_are_added_by_partition_once(home: Catalog, folder: Path) -> None:
     assert t.refresh().count() == ROWS // 3 + ROWS // 6
 
 
+def test_one_file_is_a_source_too(home: Catalog, tmp_path: Path) -> None:
+    for name in ("a b.parquet", "not-taken.parquet"):
+        pq.write_table(pa.table({"id": [1, 2]}), tmp_path / name)
+    t = home.create_table("db.t", "id bigint")
+    assert t.maintenance.add_files(f"parquet.`{tmp_path}/a b.parquet`", dry_run=True).added_files_count == 1
+    assert home.add_files("db.t", f"{tmp_path}/a b.parquet").added_files_count == 1
+    assert by_id(t.refresh().to_arrow()) == [{"id": 1}, {"id": 2}]
+    with pytest.raises(InvalidInput, match="no data files"):
+        t.maintenance.add_files(f"{tmp_path}/c.parquet")
+    with pytest.raises(InvalidInput, match="is a file"):
+        home.migrate(f"{tmp_path}/a b.parquet", "db.m", dry_run=True)
+
+
 def test_partitioning_that_does_not_fit_is_refused(home: Catalog, folder: Path) -> None:
     home.create_table("db.plain", "id bigint, s string, day date, k string, n int")
     home.create_table("db.other", "id bigint, s string, day date, k string, n int", partition_by=["day", "bucket(2, k)", "n"])

@@ -23,8 +23,11 @@ from frazil.maintain.procedure import MaintainedTable, ProcedureResult
 from frazil.maintain.progress import ProgressCallback, progress
 from frazil.ops.preview import Preview
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.shown import time_text
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.spec.updates import Update
+
+_SHOWN = 20  # ancestors in a repr
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -63,6 +66,11 @@ class AncestorsResult(ProcedureResult):
         """Return one row per ancestor: snapshot_id, timestamp."""
         columns = list(zip(*self.ancestors, strict=True)) or [(), ()]
         return pa.table({n: pa.array(c, pa.int64()) for n, c in zip(("snapshot_id", "timestamp"), columns, strict=True)})
+
+    def __repr__(self) -> str:
+        lines = [f"{snapshot_id}  {time_text(ms)}" for snapshot_id, ms in self.ancestors[:_SHOWN]]
+        more = [f"and {len(self.ancestors) - _SHOWN:,} older ones"] if len(self.ancestors) > _SHOWN else []
+        return "\n    ".join([f"AncestorsResult({len(self.ancestors):,} snapshots, newest first)", *lines, *more])
 
 
 @dataclass(frozen=True)

@@ -92,7 +92,8 @@ def resolve_source(text: str, storage_of: Callable[[str], Storage], spark: Calla
 
 
 def directory_source(location: str, storage: Storage) -> Source:
-    """List the data files of a directory; hidden ones (`_SUCCESS`, `.crc`) and empty ones are left out, as in Spark.
+    """List the data files of a directory; hidden ones (`_SUCCESS`, `.crc`) and empty ones are left out, as in Spark. The location may be
+    that of one file, too.
 
     Raises InvalidInput when there are none, and when their partition folders have different names.
     """
@@ -100,6 +101,8 @@ def directory_source(location: str, storage: Storage) -> Source:
     files = [
         SourceFile(f.location, folder_values(f.location[len(root) :]), f.size) for f in storage.list(root) if _is_data(f.location, root)
     ]
+    if not files and not root.endswith("/") and not storage.is_directory(root) and storage.exists(root):
+        files = [SourceFile(root, {}, storage.size(root))]
     return source_of(root, sorted((f for f in files if f.size), key=lambda f: f.path))
 
 
