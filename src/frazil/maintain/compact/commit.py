@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -41,11 +42,12 @@ MOST_PAIRS = 50_000_000  # (data file, delete file) pairs that are tested one by
 
 @dataclass(frozen=True, kw_only=True)
 class CompactFiles(SnapshotAction):
-    """Replace the files of some groups by those with the same rows. A group of which a file is gone is left out (`left_out`).
+    """Replace the files of some groups by those with the same rows. A group of which a file is gone, or a delete that was applied, is left
+    out (`left_out`).
 
     `sequence_number`: that of the new files, by which equality deletes that were committed meanwhile still apply to them; None: they get a
     new one, and such deletes are a conflict. Positions that were deleted meanwhile become positions of the new files.
-    `starting_snapshot_id`: the snapshot that was read. Raises ValidationException when every group has lost a file.
+    `starting_snapshot_id`: the snapshot that was read. Raises ValidationException when no group is left.
     """
 
     groups: Sequence[RewrittenGroup]
@@ -83,7 +85,7 @@ class CompactFiles(SnapshotAction):
         return updates
 
     def _leave_out(self, metadata: TableMetadata, context: Context) -> None:
-        """Find the groups of which another writer has removed a file; their new files are not needed."""
+        """Find the groups of which another writer has removed a file, or deletes by a rollback; their new files are not needed."""
         parent = parent_of(metadata, self.branch)
         if parent is not None and parent.snapshot_id == self.starting_snapshot_id:
             return
@@ -94,17 +96,46 @@ class CompactFiles(SnapshotAction):
             paths = table.column("file_path")
             live_paths.update(paths.filter(pc.is_in(paths, value_set=wanted)).to_pylist())
         gone = {n for n, g in enumerate(self.groups) if any(f.file_path not in live_paths for f in g.removed)}
+        other_deletes = self._with_other_deletes(metadata, context, history)
+        gone |= {n for n, g in enumerate(self.groups) if any(f.file_path in other_deletes for f in g.removed)}
         if len(gone) == len(self.groups):
             missing = sorted({f.file_path for f in files} - live_paths)
-            text = f"Cannot commit: {len(missing)} of the files that were rewritten are gone, such as {missing[0]}."
-            hint = "Another writer has rewritten or removed them meanwhile. Call rewrite_data_files again."
-            raise ValidationException(text, hint=hint, table=metadata.location, files=missing)
+            text = f"Cannot commit: {len(missing)} of the files that were rewritten are gone, such as {missing[0]}." if missing else (
+                f"Cannot commit: other deletes apply now to {len(other_deletes)} of the files that were rewritten, such as "
+                f"{min(other_deletes)}, and the table's history does not tell why."
+            )  # fmt: skip
+            hint = "Another writer has rewritten or removed them, or rolled the branch back. Call rewrite_data_files again."
+            raise ValidationException(text, hint=hint, table=metadata.location, files=missing or sorted(other_deletes))
         if gone != self.left_out:
             state = context.state(metadata)
             state.new_data, state.filtered = None, {}  # these were made for the files of all groups
             self.left_out.clear()
             self.left_out.update(gone)
         context.unneeded[context.action] = {f.file_path for n in gone for f in self.groups[n].added}
+
+    def _with_other_deletes(self, metadata: TableMetadata, context: Context, history: History) -> set[str]:
+        """Find the files that have lost deletes which were applied when they were read, or have got equality deletes that would not apply
+        to the new files. Both are told only where the branch does not go on from the snapshot that was read: it was rolled back, or the
+        snapshots in between have expired."""
+        with suppress(ValidationException):
+            _ = history.snapshots  # the branch goes on from the snapshot that was read, so that deletes were only added or merged
+            return set()
+        before = {t.file.file_path: t.delete_files for g in self.groups for t in g.tasks}
+        paths = pa.array(sorted(before), pa.string())
+        head = plan(metadata, context.storage, snapshot=history.parent, schema=metadata.schema())
+        chosen = (g.chosen(pc.and_(pc.is_in(g.table.column("file_path"), value_set=paths), pa.array(g.has_deletes))) for g in head.groups)
+        now = {t.file.file_path: t.delete_files for t in TaskSequence(tuple(g for g in chosen if len(g)), head.row_filter)}
+        other: set[str] = set()
+        for path, applied in before.items():
+            names, deletes = {_name(d) for d in applied}, now.get(path, ())
+            older = (d for d in deletes if d.content == DataFileContent.EQUALITY_DELETES and not self._is_later(d))
+            if names - {_name(d) for d in deletes} or {_name(d) for d in older} - names:
+                other.add(path)
+        return other
+
+    def _is_later(self, delete: DataFile) -> bool:
+        """Tell whether an equality delete applies to the new files."""
+        return self.sequence_number is not None and (delete.data_sequence_number or 0) > self.sequence_number
 
     def _carried(self, metadata: TableMetadata, context: Context) -> tuple[DataFile, ...]:
         """Return delete files for rows of the removed files that were deleted since these were read; those of an earlier attempt serve as
@@ -160,7 +191,11 @@ def _positional(deletes: Sequence[DataFile]) -> list[DataFile]:
 
 
 def _names(deletes: Sequence[DataFile]) -> set[tuple[str, int | None]]:
-    return {(d.file_path, d.content_offset) for d in _positional(deletes)}
+    return {_name(d) for d in _positional(deletes)}
+
+
+def _name(delete: DataFile) -> tuple[str, int | None]:
+    return delete.file_path, delete.content_offset
 
 
 @dataclass(frozen=True, kw_only=True)
