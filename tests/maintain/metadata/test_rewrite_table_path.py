@@ -166,6 +166,17 @@ def test_prefixes_and_versions_that_do_not_fit_are_refused(home: Catalog, tmp_pa
     assert sorted(Path(t.location()).rglob("*")) == files
 
 
+@pytest.mark.parametrize("spelling", ["file:{}", "file://{}", "{}//"])
+def test_the_prefix_may_be_spelled_in_another_way_than_the_paths(home: Catalog, tmp_path: Path, spelling: str) -> None:
+    t, target = made(home, 2), tmp_path / "far" / "t"
+    wanted = states(t.refresh())
+    copy(result := t.maintenance.rewrite_table_path(spelling.format(t.location()), str(target)))
+    with hidden(t):
+        assert states(frazil.load_table(f"{target}/metadata/{result.latest_version}")) == wanted
+    with pytest.raises(InvalidInput, match="cannot be the same"):
+        t.maintenance.rewrite_table_path(spelling.format(t.location()), t.location())
+
+
 @pytest.mark.parametrize("dry_run", [True, False])
 def test_snapshots_without_manifest_list_are_refused_before_anything_is_written(
     writable_copy: Callable[[str], str], dry_run: bool

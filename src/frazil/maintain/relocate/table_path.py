@@ -36,7 +36,7 @@ from frazil.spec.metadata import TableMetadata, schema_of_spec
 from frazil.spec.properties import MANIFEST_CODEC, MANIFEST_LEVEL
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import Snapshot
-from frazil.storage import Storage
+from frazil.storage import Storage, normalise
 from frazil.storage.locations import metadata_root
 
 NOT_APPLICABLE = "N/A"
@@ -141,7 +141,7 @@ def plan_table_path(
     if not source_prefix or not target_prefix:
         raise InvalidInput("source_prefix and target_prefix must not be empty.")
     source, target = source_prefix.rstrip("/"), target_prefix.rstrip("/")
-    if source == target:
+    if normalise(source) == normalise(target):
         raise InvalidInput(f"Source prefix cannot be the same as target prefix ({source_prefix})")
     staging = (staging or f"{metadata_root(metadata.location, metadata.properties)}/copy-table-staging-{uuid.uuid4()}").rstrip("/")
     change = PathChange(source, target, staging)
