@@ -22,7 +22,7 @@ from frazil.testing import FlakyBackend
 from tests.builders.catalogs import catalog_of
 from tests.builders.frames import ids
 from tests.maintain.compacting import ALL, LINEAGE, STRATEGIES, Meanwhile, rows, rows_of_file, table_of
-from tests.maintain.support import add, table_in
+from tests.maintain.support import LATER, add, table_in
 from tests.spark.deleting import take_keys
 
 BY_NAME = pytest.mark.parametrize("how", STRATEGIES, ids=lambda h: str(h.get("sort_order", h["strategy"])))
@@ -83,6 +83,28 @@ def test_rows_whose_deletes_are_rolled_back_meanwhile_come_back(tmp_path: Path, 
     with pytest.raises(ValidationException, match="other deletes apply now to 2 of the files"):
         table.maintenance.rewrite_data_files(options=ALL, where="p = 'a'", runner=runner)
     assert ids(table.refresh()) == [*range(6), 100, 101, 102] and files_left(table) == set()
+
+
+def test_deletes_that_are_merged_before_the_history_expires_are_carried_over(tmp_path: Path) -> None:
+    table = table_in(tmp_path, format_version=2, properties={"write.delete.granularity": "file"})
+    add(table, *range(6))
+    add(table, 6, 7)
+    for gone in ("id = 1", "id = 2"):
+        table.delete(gone, mode="merge-on-read", runner="in-process")
+    with table.manage_snapshots() as snapshots:
+        snapshots.create_tag(table.current_snapshot().snapshot_id, "read")  # whose files are still there, though not its history
+    other = type(table)(table._backend, table._loaded, table._name)
+
+    def meanwhile() -> None:
+        other.refresh().delete("id = 3", mode="merge-on-read", runner="in-process")
+        other.maintenance.rewrite_position_delete_files(options=ALL, runner="in-process")
+        add(other.refresh(), 8)
+        other.maintenance.expire_snapshots(older_than=LATER)
+
+    runner = Meanwhile(meanwhile)
+    result = table.maintenance.rewrite_data_files(options=ALL, runner=runner)
+    assert runner.runs == 1 and result.failed_data_files_count == 0
+    assert ids(table) == [0, 4, 5, 6, 7, 8] and files_left(table) == set()
 
 
 def test_rows_that_an_older_equality_delete_deletes_meanwhile_stay_deleted(tmp_path: Path) -> None:

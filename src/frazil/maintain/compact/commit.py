@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,7 +22,7 @@ from frazil.commit.context import Context
 from frazil.commit.filtering import DeleteRemoval, Removal
 from frazil.commit.history import History
 from frazil.commit.produce import Change, parent_of, produce
-from frazil.errors import ValidationException
+from frazil.errors import NoSuchFileError, ValidationException
 from frazil.maintain.compact.carry import RewrittenGroup, carried_over
 from frazil.maintain.compact.rewrite import CompactContext
 from frazil.maintain.rebased import unmatched
@@ -120,18 +120,24 @@ class CompactFiles(SnapshotAction):
         with suppress(ValidationException):
             _ = history.snapshots  # the branch goes on from the snapshot that was read, so that deletes were only added or merged
             return set()
-        before = {t.file.file_path: t.delete_files for g in self.groups for t in g.tasks}
-        paths = pa.array(sorted(before), pa.string())
-        head = plan(metadata, context.storage, snapshot=history.parent, schema=metadata.schema())
-        chosen = (g.chosen(pc.and_(pc.is_in(g.table.column("file_path"), value_set=paths), pa.array(g.has_deletes))) for g in head.groups)
-        now = {t.file.file_path: t.delete_files for t in TaskSequence(tuple(g for g in chosen if len(g)), head.row_filter)}
-        other: set[str] = set()
-        for path, applied in before.items():
-            names, deletes = {_name(d) for d in applied}, now.get(path, ())
-            older = (d for d in deletes if d.content == DataFileContent.EQUALITY_DELETES and not self._is_later(d))
-            if names - {_name(d) for d in deletes} or {_name(d) for d in older} - names:
-                other.add(path)
-        return other
+        before = {t.file.file_path: t for g in self.groups for t in g.tasks}
+        now = {t.file.file_path: t.delete_files for t in self._with_deletes(before, metadata, context)}
+        cache = DeleteCache(_CACHE)
+
+        def has_other_deletes(task: FileScanTask) -> bool:
+            applied, present = task.delete_files, now.get(task.file.file_path, ())
+            known, found = ({_name(d) for d in _of_keys(deletes)} for deletes in (applied, present))
+            if known - found or any(_name(d) not in known and not self._is_later(d) for d in _of_keys(present)):
+                return True
+            if not _names(applied) - _names(present):
+                return False
+            try:  # deletes of positions may have been merged
+                earlier, later = (positions_of(task.file, _positional(d), context.storage, cache) for d in (applied, present))
+            except NoSuchFileError:
+                return True
+            return not np.isin(earlier, later).all()
+
+        return {path for path, task in before.items() if has_other_deletes(task)}
 
     def _is_later(self, delete: DataFile) -> bool:
         """Tell whether an equality delete applies to the new files."""
@@ -161,11 +167,14 @@ class CompactFiles(SnapshotAction):
     def _hit(self, metadata: TableMetadata, context: Context) -> list[FileScanTask]:
         """Find the removed files to which other position deletes apply now than when they were read."""
         before = {t.file.file_path: _names(t.delete_files) for g in self.kept for t in g.tasks}
+        return [t for t in self._with_deletes(before, metadata, context) if _names(t.delete_files) - before[t.file.file_path]]
+
+    def _with_deletes(self, paths: Iterable[str], metadata: TableMetadata, context: Context) -> TaskSequence:
+        """Find those of some data files to which deletes apply at the head of the branch."""
         head = plan(metadata, context.storage, snapshot=parent_of(metadata, self.branch), schema=metadata.schema())
-        paths = pa.array(sorted(before), pa.string())
-        chosen = (g.chosen(pc.and_(pc.is_in(g.table.column("file_path"), value_set=paths), pa.array(g.has_deletes))) for g in head.groups)
-        tasks = TaskSequence(tuple(g for g in chosen if len(g)), head.row_filter)
-        return [t for t in tasks if _names(t.delete_files) - before[t.file.file_path]]
+        wanted = pa.array(sorted(paths), pa.string())
+        chosen = (g.chosen(pc.and_(pc.is_in(g.table.column("file_path"), value_set=wanted), pa.array(g.has_deletes))) for g in head.groups)
+        return TaskSequence(tuple(g for g in chosen if len(g)), head.row_filter)
 
     def _written(self, tasks: Sequence[FileScanTask], metadata: TableMetadata, context: Context) -> tuple[DataFile, ...]:
         cache = DeleteCache(_CACHE)
@@ -188,6 +197,10 @@ def _delete_files(file_deletes: Sequence[FileDeletes], metadata: TableMetadata, 
 
 def _positional(deletes: Sequence[DataFile]) -> list[DataFile]:
     return [d for d in deletes if d.content == DataFileContent.POSITION_DELETES]
+
+
+def _of_keys(deletes: Sequence[DataFile]) -> list[DataFile]:
+    return [d for d in deletes if d.content == DataFileContent.EQUALITY_DELETES]
 
 
 def _names(deletes: Sequence[DataFile]) -> set[tuple[str, int | None]]:
