@@ -140,7 +140,7 @@ def columns_of(source: Source, storage: Storage) -> Schema:
         distinct.setdefault(str(schema), schema)
     try:
         merged = pa.unify_schemas(list(distinct.values()), promote_options="permissive")
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise InvalidInput(f"The files in {source.location} have columns of different types: {error}") from error
     columns = frame_schema(pa.schema([_nullable(f) for f in merged]))
     more = [n for n in source.partition_columns if n not in {f.name for f in columns.fields}]
