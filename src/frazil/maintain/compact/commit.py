@@ -126,8 +126,8 @@ class CompactFiles(SnapshotAction):
 
         def has_other_deletes(task: FileScanTask) -> bool:
             applied, present = task.delete_files, now.get(task.file.file_path, ())
-            known, found = ({_name(d) for d in _of_keys(deletes)} for deletes in (applied, present))
-            if known - found or any(_name(d) not in known and not self._is_later(d) for d in _of_keys(present)):
+            keys_applied, keys_present = ({_name(d) for d in _of_keys(deletes)} for deletes in (applied, present))
+            if keys_applied - keys_present or any(_name(d) not in keys_applied and not self._is_later(d) for d in _of_keys(present)):
                 return True
             if not _names(applied) - _names(present):
                 return False
