@@ -434,7 +434,7 @@ def test_marking_by_hand_needs_a_value_for_every_partition_field(tmp_path, parti
         ("hours(ts)", datetime(2026, 1, 1, 5, 30), "ts_hour=2026-01-01-05"), ("days(ts)", datetime(2026, 1, 1, 5), "ts_day=2026-01-01"),
         ("months(ts)", date(2026, 1, 9), "ts_month=2026-01"), ("years(ts)", "2026", "ts_year=2026"), ("day", date(2026, 1, 1), "day=2026-01-01"),
         ("ts", "2026-01-01 05:00:00", "ts=2026-01-01T05%3A00%3A00"), ("hr", "05", "hr=5"), ("ok", "TRUE", "ok=true"),
-        ("price", Decimal("1.5"), "price=1.50"), ("bucket(4, hr)", "3", "hr_bucket=3"), ("years(ts)", 56, None), ("hr", "five", None),
+        ("price", Decimal("1.5"), "price=1.50"), ("bucket(4, hr)", "3", "hr_bucket=3"), ("dt", date(2026, 1, 1), "dt=2026-01-01"), ("years(ts)", 56, None), ("hr", "five", None),
         ("days(ts)", "yesterday", None), ("hours(ts)", "2026-01-01", None), ("price", "1.555", None), ("day", "2026-02-30", None),
     ],
 )  # fmt: skip

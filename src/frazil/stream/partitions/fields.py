@@ -124,7 +124,9 @@ def _moment(value: date) -> str:
 
 
 def _value(type_: IcebergType, value: Any) -> Any:
-    """Read texts of types whose values are not read from texts elsewhere. Raises ValueError."""
+    """Read texts of types whose values are not read from texts elsewhere, and write values of columns of text. Raises ValueError."""
+    if isinstance(type_, StringType):
+        return str(value)
     if isinstance(type_, DateType) and isinstance(value, datetime):
         return value.date()
     if not isinstance(value, str):
