@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from frazil.catalog import Catalog
-from frazil.errors import InvalidInput, TableAlreadyExistsError, Unsupported, ValidationException
+from frazil.errors import InvalidInput, SchemaMismatch, TableAlreadyExistsError, Unsupported, ValidationException
 from frazil.maintain.imports import new_tables
 from frazil.maintain.imports.source import Source, directory_source, folder_values
 from frazil.ops.creation import Creation
@@ -92,14 +92,48 @@ def test_files_are_added_by_partition_once(home: Catalog, folder: Path) -> None:
     t = home.create_table("db.t", "id bigint, s string, day date, k string, n int", partition_by=["day", "k", "n"])
     planned = t.maintenance.add_files(str(folder), {"day": "2026-01-02"}, dry_run=True)
     assert (planned.added_files_count, planned.changed_partition_count, t.refresh().current_snapshot()) == (OF_A_DAY, OF_A_DAY, None)
+    nulls = {(r["day"], r["n"]) for r in frame().to_pylist() if r["k"] is None}
+    assert t.maintenance.add_files(str(folder), {"k": None}, dry_run=True).added_files_count == len(nulls) > 0
     assert home.add_files("db.t", f"parquet.`{folder}`", {"day": "2026-01-02"}).to_arrow().to_pylist() == [
         {"added_files_count": OF_A_DAY, "changed_partition_count": OF_A_DAY}
     ]
     assert by_id(t.refresh().to_arrow()) == [r for r in WANTED if r["day"] == dt.date(2026, 1, 2)]
-    with pytest.raises(ValidationException, match="already referenced"):
-        home.add_files("db.t", str(folder))
+    for dry_run in (True, False):
+        with pytest.raises(ValidationException, match="already referenced"):
+            home.add_files("db.t", str(folder), dry_run=dry_run)
     t.maintenance.add_files(str(folder), {"day": "2026-01-01", "n": 1}, parallelism=1)
     assert t.refresh().count() == ROWS // 3 + ROWS // 6
+
+
+def test_one_file_is_a_source_too(home: Catalog, tmp_path: Path) -> None:
+    for name in ("a b.parquet", "not-taken.parquet"):
+        pq.write_table(pa.table({"id": [1, 2]}), tmp_path / name)
+    t = home.create_table("db.t", "id bigint")
+    assert t.maintenance.add_files(f"parquet.`{tmp_path}/a b.parquet`", dry_run=True).added_files_count == 1
+    assert home.add_files("db.t", f"{tmp_path}/a b.parquet").added_files_count == 1
+    assert by_id(t.refresh().to_arrow()) == [{"id": 1}, {"id": 2}]
+    with pytest.raises(InvalidInput, match="no data files"):
+        t.maintenance.add_files(f"{tmp_path}/c.parquet")
+    with pytest.raises(InvalidInput, match="is a file"):
+        home.migrate(f"{tmp_path}/a b.parquet", "db.m", dry_run=True)
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_nulls_in_a_required_column_are_refused(home: Catalog, tmp_path: Path, dry_run: bool) -> None:
+    t = home.create_table("db.t", "id bigint not null, s string", properties={"write.metadata.metrics.default": "none"})
+    pq.write_table(pa.table({"id": [1, None], "s": ["a", None]}), tmp_path / "nulls.parquet")
+    pq.write_table(pa.table({"id": [1, 2], "s": ["a", None]}), tmp_path / "none.parquet")
+    with pytest.raises(SchemaMismatch, match="nulls.parquet holds 1 nulls in column id, which the table requires"):
+        t.maintenance.add_files(f"{tmp_path}/nulls.parquet", dry_run=dry_run)
+    assert t.maintenance.add_files(f"{tmp_path}/none.parquet", dry_run=dry_run).added_files_count == 1
+
+
+def test_files_with_columns_of_different_types_are_no_table(home: Catalog, tmp_path: Path) -> None:
+    (tmp_path / "mixed").mkdir()
+    for name, values in (("a", [1]), ("b", ["x"])):
+        pq.write_table(pa.table({"id": values}), tmp_path / "mixed" / f"{name}.parquet")
+    with pytest.raises(InvalidInput, match="have columns of different types.*int64 vs string"):
+        home.snapshot(f"{tmp_path}/mixed", "db.t", dry_run=True)
 
 
 def test_partitioning_that_does_not_fit_is_refused(home: Catalog, folder: Path) -> None:

@@ -142,6 +142,20 @@ def test_what_others_committed_since_the_table_was_loaded_counts(tmp_path: Path)
     assert result.previous_snapshot_id == newer and ids(t) == [0]
 
 
+def test_results_show_ids_as_they_are_typed(tmp_path: Path) -> None:
+    t, made = grown(tmp_path)
+    assert f"current_snapshot_id={made[0]}" in repr(t.maintenance.rollback_to_snapshot(made[0], dry_run=True))
+    shown = repr(t.maintenance.ancestors_of()).splitlines()
+    assert shown[0] == "AncestorsResult(3 snapshots, newest first)"
+    assert [line.split()[0] for line in shown[1:]] == [str(i) for i in reversed(made)] and all(line.endswith("UTC") for line in shown[1:])
+    for n in range(20):
+        add(t, n)
+    assert repr(t.maintenance.ancestors_of()).endswith("and 3 older ones")
+    assert repr(t.maintenance.rewrite_manifests(dry_run=True, spec_id=0)).startswith("RewriteManifestsResult(dry run: ")
+    t.maintenance.rewrite_manifests()
+    assert repr(t.maintenance.rewrite_manifests()).startswith("RewriteManifestsResult(done: nothing to do, ")
+
+
 JAVA = """
 import json
 picked, staged, first, second, millis = map(int, sys.argv[3:])

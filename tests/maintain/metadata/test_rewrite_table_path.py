@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import frazil
 from frazil.catalog import Catalog
-from frazil.errors import InvalidInput
+from frazil.errors import InvalidInput, Unsupported
 from frazil.maintain.relocate.table_path import RewriteTablePathResult
 from frazil.table import Table
 from tests.builders.catalogs import catalog_of
+from tests.builders.files_on_disk import files_below
 from tests.peers.checks import JavaCheck, PyIcebergCheck
 
 
@@ -165,6 +167,28 @@ def test_prefixes_and_versions_that_do_not_fit_are_refused(home: Catalog, tmp_pa
         with pytest.raises(InvalidInput, match=told):
             t.maintenance.rewrite_table_path(source, target, **versions)
     assert sorted(Path(t.location()).rglob("*")) == files
+
+
+@pytest.mark.parametrize("spelling", ["file:{}", "file://{}", "{}//"])
+def test_the_prefix_may_be_spelled_in_another_way_than_the_paths(home: Catalog, tmp_path: Path, spelling: str) -> None:
+    t, target = made(home, 2), tmp_path / "far" / "t"
+    wanted = states(t.refresh())
+    copy(result := t.maintenance.rewrite_table_path(spelling.format(t.location()), str(target)))
+    with hidden(t):
+        assert states(frazil.load_table(f"{target}/metadata/{result.latest_version}")) == wanted
+    with pytest.raises(InvalidInput, match="cannot be the same"):
+        t.maintenance.rewrite_table_path(spelling.format(t.location()), t.location())
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_snapshots_without_manifest_list_are_refused_before_anything_is_written(
+    writable_copy: Callable[[str], str], dry_run: bool
+) -> None:
+    location = Path(writable_copy("v1_no_manifest_list"))
+    before = files_below(location)
+    with pytest.raises(Unsupported, match="names its manifests without a manifest list"):
+        frazil.load_table(str(location)).maintenance.rewrite_table_path("/", "/elsewhere", dry_run=dry_run)
+    assert files_below(location) == before
 
 
 @pytest.mark.java

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -86,15 +87,18 @@ def _depth(state: AilingTable, spec_id: int, data: Iterable[ManifestFile]) -> fl
     if not spec.fields or spec.fields[0].source_id not in metadata.schema().by_id:
         return 0.0
     type_ = spec.partition_type(metadata.schema()).fields[0].field_type
-    ranges: list[tuple[Any, Any]] = []
+    lows, highs = list[Any](), list[Any]()
     for m in data:
         if m.partitions:
             first = m.partitions[0]
             if first.lower_bound is not None and first.upper_bound is not None:
-                ranges.append((from_bytes(type_, first.lower_bound), from_bytes(type_, first.upper_bound)))
-    if not ranges:
+                lows.append(from_bytes(type_, first.lower_bound))
+                highs.append(from_bytes(type_, first.upper_bound))
+    if not lows:
         return 0.0
-    return sum(sum(low <= value <= high for low, high in ranges) for value, _ in ranges) / len(ranges)
+    lows.sort()
+    highs.sort()
+    return sum(bisect_right(lows, value) - bisect_left(highs, value) for value in lows) / len(lows)
 
 
 def snapshots(state: AilingTable) -> Finding | None:
