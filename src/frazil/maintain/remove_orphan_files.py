@@ -176,7 +176,7 @@ class _Search:
         self._add_new(newest.metadata, newest.loaded.metadata_location)
         candidates = _together([self._unknown(batch) for batch in unknown])
         del unknown
-        refuse_other_tables(newest.loaded, _together([candidates, *self._metadata_beside(newest.loaded)]))
+        refuse_other_tables(newest.loaded, self._place, _together([candidates, *self._metadata_beside(newest.loaded)]))
         return self._old_ones(candidates)
 
     def without_new(self, candidates: _Orphans, newest: MaintainedTable) -> _Orphans:
