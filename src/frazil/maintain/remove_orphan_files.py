@@ -204,10 +204,10 @@ class _Search:
         )  # fmt: skip
 
     def _of_other_stores(self, paths: pa.Array) -> Flags:
-        """Mark files of a list under another scheme or authority than the directory that is cleaned up."""
+        """Mark files of a list under another scheme or authority than the directory that is cleaned up, where it has one."""
         rule, marked = self._request.rule, np.zeros(len(paths), np.bool_)
         ((own, _, _),) = rule.split(column([self._place], pa.string()))
-        for prefix, _, here in rule.split(paths) if len(paths) else ():
+        for prefix, _, here in rule.split(paths) if own and len(paths) else ():
             marked[slice(None) if here is None else here] = prefix != own
         return marked
 
