@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from frazil.maintain.imports import new_tables
 from frazil.maintain.imports.source import Source, directory_source, folder_values
 from frazil.ops.creation import Creation
 from frazil.storage import storage_for
-from tests.builders.examples import SOAK
+from tests.builders.catalogs import catalog_of
 
 ROWS = 60
 
@@ -264,10 +265,11 @@ def test_a_backup_in_another_database_is_refused(folder: Path) -> None:
 
 
 @pytest.mark.java
+@pytest.mark.parametrize("goes_on", [False, pytest.param(True, marks=pytest.mark.soak)])
 def test_java_and_pyiceberg_read_what_was_taken_over_and_java_goes_on(
-    home: Catalog, folder: Path, tmp_path: Path, java_check: Any, pyiceberg_check: Any
+    home: Catalog, folder: Path, tmp_path: Path, java_check: Any, pyiceberg_check: Any, goes_on: bool
 ) -> None:
-    """Java goes on with each table in the long form, since one is enough to see that it can."""
+    """Java goes on with each table in the long form; the short one compares what it reads."""
     added = home.create_table("db.added", "id bigint, s string, day date, k string, n int", partition_by=["day", "k", "n"])
     added.maintenance.add_files(str(folder))
     home.snapshot(str(folder), "db.snap")
@@ -275,11 +277,54 @@ def test_java_and_pyiceberg_read_what_was_taken_over_and_java_goes_on(
     home.load_table("db.again").append(pa.table({"id": [1000], "s": ["x"], "day": [dt.date(2026, 2, 1)], "k": ["k"], "n": pa.array([1], pa.int32())}))
     home.migrate(str(folder), "db.moved")
     places = {name: home.load_table(f"db.{name}").metadata_location for name in ("moved", "snap", "added", "again")}
-    found = java_check(list(places.values()), write=SOAK, light=not SOAK)
+    found = java_check(list(places.values()), write=goes_on, light=not goes_on)
     for name, place in places.items():
         for told in (found[place], pyiceberg_check([place])[place]):
             assert told["ok"] and told["rows"] == ROWS + (name == "again"), (name, told)
     assert len({found[place]["sum"] for name, place in places.items() if name != "again"}) == 1
+
+
+JAVA = """
+import json
+folder, told = sys.argv[3], {}
+def add(day):
+    return f"CALL j.system.add_files(table => 'db.t', source_table => '`parquet`.`{folder}`', partition_filter => map('day', '{day}'))"
+told["add_files"] = spark.sql(add("2026-01-02")).collect()[0].asDict()
+try:
+    told["again"] = str(spark.sql(add("2026-01-01")).collect())
+except Exception as error:
+    told["again"] = str(error)
+spark.sql(f"CREATE TABLE source_of_snapshot USING parquet LOCATION '{folder}'")
+spark.sql("MSCK REPAIR TABLE source_of_snapshot")
+told["snapshot"] = spark.sql("CALL j.system.snapshot(source_table => 'spark_catalog.default.source_of_snapshot', table => 'db.snap')").collect()[0].asDict()
+spark.sql("INSERT INTO j.db.snap VALUES (2000, 'java', DATE '2026-03-01', 'k', 1)")
+spark.sql("DROP TABLE source_of_snapshot")
+print(json.dumps(told))
+"""
+
+
+@pytest.mark.java
+def test_java_adds_and_snapshots_after_us_and_we_after_java(home: Catalog, folder: Path, tmp_path: Path, java_check: Any) -> None:
+    shop = catalog_of("path", tmp_path)
+    t = shop.create_table("db.t", "id bigint, s string, day date, k string, n int", partition_by=["day", "k", "n"])
+    counted = t.maintenance.add_files(str(folder), {"day": "2026-01-01"})
+    java = json.loads(java_check.run(JAVA, tmp_path / "wh", folder).strip().splitlines()[-1])
+    assert java["add_files"] == counted.to_arrow().to_pylist()[0] and "already" in java["again"]
+    with pytest.raises(ValidationException, match="already referenced"):
+        t.refresh().maintenance.add_files(str(folder), {"day": "2026-01-02"})
+    t.maintenance.add_files(str(folder), {"day": "2026-01-03"})
+    assert by_id(t.refresh().to_arrow()) == WANTED
+
+    assert java["snapshot"] == {"imported_files_count": FILES}
+    snap = shop.load_table("db.snap")
+    assert snap.properties["gc.enabled"] == "false"
+    registered = home.register_table("db.javas", metadata_file=snap.metadata_location)
+    assert (registered.total_records_count, registered.total_data_files_count) == (ROWS + 1, FILES + 1)
+    taken = home.load_table("db.javas")
+    before = by_id(taken.to_arrow())
+    assert before[:ROWS] == WANTED and before[ROWS]["s"] == "java"
+    assert taken.maintenance.rewrite_data_files(options={"rewrite-all": "true"}).rewritten_data_files_count == FILES + 1
+    assert by_id(taken.to_arrow()) == before and by_id(pq.read_table(folder).select(["id"])) == [{"id": i} for i in range(ROWS)]
 
 
 SPARK_COLUMNS = "id bigint, s string, d decimal(9,2), at timestamp, arr array<struct<x:int>>, day date, k string"

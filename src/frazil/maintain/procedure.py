@@ -92,7 +92,7 @@ def _shown(name: str, value: Any) -> str:
     """Write a value as text: numbers with commas, ids as they are typed."""
     if isinstance(value, float):
         return f"{value:,.2f}"
-    return f"{value:,}" if isinstance(value, int) and not name.endswith(("_id", "_ref")) else str(value)
+    return f"{value:,}" if isinstance(value, int) and not name.endswith(("_id", "_ref", "_from")) else str(value)
 
 
 def _arrow_type(column: Field[Any]) -> pa.DataType | None:
