@@ -9,9 +9,9 @@ PEERS := $(CACHE)/peers
 ARGS ?=
 # Tests whose files ask no server wait for none.
 GIVEN := $(foreach given,$(filter tests/%,$(ARGS)),$(firstword $(subst ::, ,$(given))))
-ASKS := FRAZIL_TEST_(POSTGRES|MARIADB|S3|HDFS|REST|HMS|NESSIE)|behind_proxies
+ASKS := FRAZIL_TEST_(POSTGRES|MARIADB|S3|HDFS|AZURITE|REST|HMS|NESSIE|KDC)|behind_proxies
 ASKING := $(if $(GIVEN),$(filter tests/catalog% tests/storage%,$(GIVEN))$(shell grep -rlE "$(ASKS)" --include=*.py $(GIVEN)),all)
-SERVERS := postgres,mariadb,s3,hdfs,iceberg_rest,hms2,hms4,nessie
+SERVERS := postgres,mariadb,s3,hdfs,azurite,iceberg_rest,hms2,hms4,nessie,kdc,hms2_kerberos,hms4_kerberos,hms4_plain
 WITH_SERVERS := PYTHON=$(abspath $(PY)) SERVICES_CACHE=$(abspath $(CACHE))/services tests/services/with.sh $(SERVERS)
 SERVED := $(if $(ASKING),$(WITH_SERVERS))
 # All that is fetched stays in the checkout: pip's wheels, Maven's jars (tests/peers/setup.sh and tests/services have their repository there).
@@ -78,7 +78,7 @@ bench: peers  ## side by side with Spark, Java Iceberg and PyIceberg (SCALE=smal
 soak: peers  ## the long forms: many processes, kill -9 at every step, all faults
 	@status=0; FRAZIL_SOAK=1 $(SERVED) $(PY) -m pytest -q -m soak --timeout=7200 $(ARGS) || status=1; \
 	$(if $(ARGS),,for v in 41 42; do echo "== Spark $$v: killed streams"; FRAZIL_SOAK=1 $(PEERS)/spark$$v/bin/python -m pytest -q -m soak \
-	    --timeout=7200 -p no:cacheprovider tests/spark/streams/test_stream_kills.py || status=1; done;) exit $$status
+	    --timeout=7200 -p no:cacheprovider tests/spark/streams/test_stream_kills.py tests/spark/streams/test_stream_kills_at_points.py || status=1; done;) exit $$status
 
 lock: setup  ## renew requirements.lock from pyproject.toml
 	$(PY) -m pip install -q --disable-pip-version-check uv

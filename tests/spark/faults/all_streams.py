@@ -1,5 +1,5 @@
 """Run in a process of its own: many streams side by side, each of which may wait at a named point for the death of the run
-(points/sitecustomize.py). Arguments: folder, names of streams. Writes the process id of Spark's JVM into `jvm`."""
+(points/sitecustomize.py). Arguments: folder, names of streams."""
 
 import os
 import sys
@@ -11,8 +11,10 @@ from sitecustomize import reach
 
 import frazil
 from tests.stream.sink.test_many_tables import catalog_at
+from tests.stream.sink.test_soak import KINDS
 
 SCHEMA = "id bigint, p string, v bigint"
+COLUMNS = {"cdc": ("if(p = '-', 'd', 'u') as op", "id", "v"), "many": ("concat('db.', p) as topic", "id", "v")}
 UPSERT = {"mode": "upsert", "key_columns": "id"}
 PARTITIONS = {"sink_partition_commit_policy_kind": "success-file,custom,tag"}
 UPKEEP = {
@@ -52,14 +54,42 @@ def announced(context):
     reach("partitions", f"policy {context.partition_values[0]}")
 
 
+def each_batch(catalog):
+    """Return a function for foreachBatch that writes two tables, as users have it who do more with a batch than a sink does."""
+    tables = [catalog.load_table("db.each"), catalog.load_table("db.each_too")]
+
+    def write(rows, batch):
+        reach("each", f"before {batch}")
+        rows.persist()
+        tables[0].append(rows, txn=("pipeline", batch))
+        reach("each", f"between {batch}")
+        tables[1].append(rows, txn=("pipeline", batch))
+        rows.unpersist()
+        reach("each", f"after {batch}")
+
+    return write
+
+
+def files_of(spark, folder):
+    return spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder))
+
+
 def writer_of(name, spark, bare, catalog, place):
     """Return the writer of a stream: rows come from Parquet files, or from a table by Frazil's own source."""
-    files = (
-        (bare if name.startswith("bare") else spark).readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(place / "in"))
-    )
+    points = Points(name)
+    if name in KINDS:
+        rows = files_of(spark, place / f"in-{name}").selectExpr(*COLUMNS.get(name, ("id", "v")))
+        if name == "many":
+            return catalog.write_stream(rows, "topic", on_commit=points.told)
+        # Where Spark died between its record of the next file and that of the batch, two files come in one batch, in no order of theirs.
+        order = {"order_column": "v"} if "mode" in KINDS[name] else {}
+        return catalog.load_table(f"db.{name}").write_stream(rows, hooks=[points], on_commit=points.told, **KINDS[name], **order)
+    files = files_of(bare if name.startswith("bare") else spark, place / "in")
+    if name == "each":
+        return files.writeStream.foreachBatch(each_batch(catalog))
     if name == "files":
         return frazil.write_stream_files(files, str(place / "files"), partition_by=["p"], sink_partition_commit_policy_kind="success-file")
-    table, points = catalog.load_table(f"db.{name}"), Points(name)
+    table = catalog.load_table(f"db.{name}")
     if name.startswith("bare"):
         options = {"write-mode": "upsert", "key-columns": "id"} if name == "bare_upsert" else {}
         return files.writeStream.format("iceberg").options(**options).option("path", table.location())
@@ -78,19 +108,18 @@ def main(folder, *names):
     spark = spark.config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")  # a run is over before more would pay
     spark = spark.config("spark.ui.showConsoleProgress", "false").getOrCreate()
     place, bare = Path(folder), spark.newSession()
-    (place / "jvm").write_text(str(spark._jvm.java.lang.ProcessHandle.current().pid()))
-    catalog, queries = catalog_at(place), []
+    catalog, queries = catalog_at(place), {}
     for name in names:
         writer = writer_of(name, spark, bare, catalog, place).option("checkpointLocation", str(place / "checkpoints" / name))
-        queries.append(writer.trigger(availableNow=True).start())
+        queries[name] = query = writer.trigger(availableNow=True).start()
         if name in SOURCES:  # Spark gives the process that plans a source ten seconds, in which it is best alone
-            while queries[-1].isActive and queries[-1].lastProgress is None and not (place / "reached" / name).exists():
+            while query.isActive and query.lastProgress is None and not (place / "reached" / name).exists():
                 time.sleep(0.05)
-    while any(query.isActive for query in queries):
-        for query in queries:
-            query.awaitTermination(0.1)  # raises the error of a query that has failed
-    for query in queries:
-        query.awaitTermination()
+    while queries:
+        for name, query in list(queries.items()):
+            if query.awaitTermination(0.1):  # raises the error of a query that has failed
+                del queries[name]
+                (place / "ended" / name).touch()
 
 
 main(*sys.argv[1:])

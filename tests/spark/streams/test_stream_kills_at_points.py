@@ -3,15 +3,9 @@ folders. Every row is there once, and no file that is read was lost."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import signal
-import subprocess
-import sys
-import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +13,28 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
+from frazil.spec.properties import TXN_MARK
 from frazil.table.catalog import Catalog
 from tests.builders.stream_batches import put_batches
+from tests.spark.streams.runs import Run, batches_known_to_spark, killed_at_random, put_kind
 from tests.stream.sink.streams import data_files, held, known_files
 from tests.stream.sink.test_many_tables import catalog_at
+from tests.stream.sink.test_soak import KINDS, Compactor, rolled_back, tables_of
+from tests.stream.sink.test_soak import expected as expected_of_kind
 
 pytestmark = [pytest.mark.spark, pytest.mark.disk]
-ROOT = Path(__file__).parents[3]
-FAULTS = ROOT / "tests" / "spark" / "faults"
 COLUMNS = "id bigint, p string, v bigint"
-BATCHES = 5
+BATCHES, AT_RANDOM = 5, 100
 PAGED = 12
 Rows = list[list[tuple[Any, ...]]]
 FIRST = ("first_told", "first_planned", "first_before", "first_after")
 POINTS: dict[str, tuple[str, ...]] = {
+    "append": ("before 1", "after 2", "before 3", "after 3"),
+    "lookup": ("after 1", "before 2", "after 3", "before 4"),
+    "equality-deletes": ("before 2", "after 2", "before 3", "after 4"),
+    "cdc": ("after 1", "before 2", "after 2", "before 4"),
+    "many": ("after 1", "after 2"),
+    "each": ("between 1", "before 2", "after 2", "between 4"),
     "scan": ("planned scan 4", "told scan 6", "before 3", "after 4"),
     "changes": ("before 0", "after 1", "planned after 3", "told after 4"),
     "first_told": ("told first",),
@@ -46,7 +48,9 @@ POINTS: dict[str, tuple[str, ...]] = {
     "bare_upsert": ("after commit 0", "before commit 1", "after commit 2", "before commit 4"),
 }
 """Where each stream dies in the first run, the second, and so on."""
-SHORT = ("scan", "changes", "partitions", "files", "upkeep", "bare_append", "bare_upsert")
+TABLES = {"many": tables_of("many"), "each": ("db.each", "db.each_too")}
+"""Where a stream writes another table than that of its name."""
+SHORT = (*KINDS, "each", "scan", "changes", "partitions", "files", "upkeep", "bare_append", "bare_upsert")
 
 
 def rows_of_batches(batches: int) -> Rows:
@@ -59,30 +63,38 @@ def table_of(rows: list[tuple[Any, ...]]) -> pa.Table:
     return pa.table({"id": pa.array(ids, pa.int64()), "p": pa.array(ps), "v": pa.array(vs, pa.int64())})
 
 
-def put_tables(place: Path, streams: tuple[str, ...], rows: Rows, files: int) -> Catalog:
+def put_tables(place: Path, streams: tuple[str, ...], rows: Rows, files: int, changes: int = 1) -> Catalog:
     """Make the files and tables that streams read, and the tables that they write. What is read as changes holds rows that were deleted,
-    updated and written again. `files`: so many has the table of the initial scan, which is read by two."""
+    updated and written again, `changes` times. `files`: so many has the table of the initial scan, which is read by two."""
     put_batches(place / "in", *rows)
-    (place / "reached").mkdir()
     catalog = catalog_at(place)
     for namespace in ("source", "db"):
         catalog.create_namespace(namespace)
     for name in streams:
         if name in ("scan", "changes", *FIRST):
             source = catalog.create_table(f"source.{name}", COLUMNS, format_version=3)
-            for n in range(files if name == "scan" else 2):
-                source.append(table_of([(2 * n, "a", n), (2 * n + 1, "a", n)]))
-            if name == "changes":
-                source.delete("id = 1", mode="copy-on-write")
-                source.update({"v": "7"}, "id = 2", mode="merge-on-read")
-                source.append(table_of([(1, "b", 9)]))
-        if name != "files":
+            for first in range(0, 4 * changes if name == "changes" else 4, 4):
+                for n in range(first // 2, files if name == "scan" else first // 2 + 2):
+                    source.append(table_of([(2 * n, "a", n), (2 * n + 1, "a", n)]))
+                if name == "changes":
+                    source.delete(f"id = {first + 1}", mode="copy-on-write")
+                    source.update({"v": "7"}, f"id = {first + 2}", mode="merge-on-read")
+                    source.append(table_of([(first + 1, "b", 9)]))
+        if name in KINDS:
+            put_kind(place, catalog, name, len(rows))
+            continue
+        for table in () if name == "files" else tables_of_stream(name):
             parts = {"partition_by": ["p"]} if name == "partitions" else {}
-            catalog.create_table(f"db.{name}", COLUMNS, format_version=3 if name == "upkeep" else 2, **parts)
+            catalog.create_table(table, COLUMNS, format_version=3 if name == "upkeep" else 2, **parts)
     return catalog
 
 
+def tables_of_stream(name: str) -> tuple[str, ...]:
+    return TABLES.get(name, (f"db.{name}",))
+
+
 def expected(catalog: Catalog, name: str, batches: Rows) -> list[tuple[Any, ...]]:
+    """Return the rows of each table that a stream writes."""
     if name == "upkeep" or name == "bare_upsert":
         return sorted({row[0]: row for rows in batches for row in rows}.values())
     if name in ("scan", "changes", *FIRST):
@@ -91,58 +103,19 @@ def expected(catalog: Catalog, name: str, batches: Rows) -> list[tuple[Any, ...]
     return sorted(row for rows in batches for row in rows)
 
 
-class Run:
-    """A run of the streams, each of which waits where it is wanted to die; without points all run to their end."""
-
-    def __init__(self, place: Path, wanted: dict[str, str], streams: tuple[str, ...]):
-        self.place, self.wanted, self.problems = place, wanted, place / "problems"
-        (place / "wanted.json").write_text(json.dumps(wanted))
-        for mark in [*(place / "reached").glob("*"), *place.glob("jvm")]:
-            mark.unlink()
-        path = os.pathsep.join([str(FAULTS / "points"), os.environ.get("PYTHONPATH", ""), str(ROOT)])
-        with self.problems.open("w") as problems:
-            command = [sys.executable, str(FAULTS / "all_streams.py"), str(place), *streams]
-            environment = os.environ | {"PYTHONPATH": path, "FRAZIL_TEST_POINTS": str(place)}
-            self.driver = subprocess.Popen(command, stdout=problems, stderr=problems, env=environment)
-
-    @property
-    def reached(self) -> dict[str, int]:
-        """The streams that wait at their points, and the process in which each does."""
-        return {mark.name: int(mark.read_text()) for mark in (self.place / "reached").glob("*") if mark.suffix != ".new"}
-
-    def until(self, over: Callable[[], bool]) -> None:
-        end = time.monotonic() + 300
-        while self.driver.poll() is None and time.monotonic() < end and not over():
-            time.sleep(0.02)
-
-    def killed(self) -> int:
-        """Kill Spark's JVM, the driver and the processes that wait at a point, if the run is not over; return the driver's exit code."""
-        if self.driver.poll() is None:
-            processes = [int((self.place / "jvm").read_text()), self.driver.pid, *self.reached.values()]
-            for process in dict.fromkeys(processes):
-                with contextlib.suppress(ProcessLookupError):  # what waits in a process of Spark's may end with it
-                    os.kill(process, signal.SIGKILL)
-        return self.driver.wait(60)
-
-
 def killed_at(place: Path, wanted: dict[str, str], streams: tuple[str, ...]) -> None:
     """Run the streams until each has come to its point, and kill the whole run; without points it runs to its end."""
-    run = Run(place, wanted, streams)
-    run.until(lambda: bool(wanted) and run.reached.keys() == wanted.keys())
-    found = run.reached
-    code, text = run.killed(), run.problems.read_text()[-6000:]
-    assert found.keys() == wanted.keys(), f"not reached: {wanted.keys() - found.keys()}; {text}"
-    assert code == (-signal.SIGKILL if wanted else 0), text
+    with Run(place, wanted, streams) as run:
+        run.until(lambda: bool(wanted) and run.reached == wanted.keys())
+        found, code = run.reached, run.kill()
+    assert found == wanted.keys(), f"not reached: {wanted.keys() - found}; {run.problems}"
+    assert code == (-signal.SIGKILL if wanted else 0), run.problems
 
 
 def committed(catalog: Catalog, name: str) -> Counter[int]:
-    """Count the commits of each batch, whoever has made them."""
-    summaries = [s.summary for s in catalog.load_table(f"db.{name}").snapshots()]
-    return Counter(int(s["spark.sql.streaming.epochId"]) for s in summaries if "spark.sql.streaming.epochId" in s)
-
-
-def batches_known_to_spark(place: Path, name: str, log: str) -> set[int]:
-    return {int(f.name) for f in (place / "checkpoints" / name / log).glob("[0-9]*") if f.name.isdigit()}
+    """Count the commits of each batch to a table, whoever has made them."""
+    numbers = [s.summary.get(f"{TXN_MARK.prefix}number") for s in catalog.load_table(name).snapshots()]
+    return Counter(int(number) for number in numbers if number is not None)
 
 
 def check_state_of_death(place: Path, catalog: Catalog, name: str, point: str) -> None:
@@ -151,7 +124,10 @@ def check_state_of_death(place: Path, catalog: Catalog, name: str, point: str) -
     assert len(pending) == (0 if point.startswith("told") else 1), (name, point, pending)
     words = point.split()
     if words[0] in ("before", "after", "committed") and words[-1].isdigit() and words[1:-1] in ([], ["commit"]):
-        assert pending == {int(words[-1])} and committed(catalog, name)[int(words[-1])] == (words[0] != "before"), (name, point)
+        counts = {committed(catalog, table)[int(words[-1])] for table in tables_of_stream(name)}
+        assert pending == {int(words[-1])} and counts == {words[0] != "before"}, (name, point)
+    if words[0] == "between":
+        assert [committed(catalog, table)[int(words[-1])] for table in tables_of_stream(name)] == [1, 0], point
     if point.startswith("planned scan"):
         offset = json.loads((place / "checkpoints" / name / "offsets" / str(*pending)).read_text().splitlines()[-1])
         assert (offset["phase"], offset["file"]) == ("scan", int(words[-1]))
@@ -170,9 +146,9 @@ def check_state_of_death(place: Path, catalog: Catalog, name: str, point: str) -
         assert replaced or data_files(table) - known_files(table), "the files of the compaction are written"
 
 
-def check_end(place: Path, catalog: Catalog, name: str, rows: Rows, wrote_before_its_end: bool) -> None:
+def check_end(place: Path, catalog: Catalog, name: str, rows: Rows, wrote_before_its_end: bool | None) -> None:
     """Check rows, commits, files and announced partitions. `wrote_before_its_end`: whether a killed try has left files that no snapshot
-    knows."""
+    knows; None: it is not known."""
     if name == "files":
         found = ds.dataset(place / "files", partitioning="hive", exclude_invalid_files=False).to_table().select(["id", "p", "v"])
         assert sorted(tuple(r.values()) for r in found.to_pylist()) == expected(catalog, name, rows)
@@ -180,12 +156,14 @@ def check_end(place: Path, catalog: Catalog, name: str, rows: Rows, wrote_before
         assert not list((inside / "batches").glob("*.json")) and not list((inside / "staging").glob("*"))
         assert all((folder / "_SUCCESS").exists() for folder in (place / "files").glob("p=*"))
         return
-    table = catalog.load_table(f"db.{name}")
-    assert held(table) == expected(catalog, name, rows), name
-    assert set(committed(catalog, name).values()) == {1}, name
-    assert known_files(table) <= data_files(table), name
-    unknown = {f for f in data_files(table) - known_files(table) if not f.endswith("_SUCCESS")}
-    assert bool(unknown) == wrote_before_its_end, (name, unknown)
+    rows_by_table = expected_of_kind(name, len(rows)) if name in KINDS else {}
+    for full_name in tables_of_stream(name):
+        table = catalog.load_table(full_name)
+        assert held(table) == (rows_by_table[full_name] if rows_by_table else expected(catalog, name, rows)), full_name
+        assert set(committed(catalog, full_name).values()) == {1}, full_name
+        assert known_files(table) <= data_files(table), full_name
+        unknown = {f for f in data_files(table) - known_files(table) if not f.endswith("_SUCCESS")}
+        assert wrote_before_its_end in (None, bool(unknown)), (full_name, unknown)
     if name == "partitions":
         partitions = {f"p={p}" for batch in rows for _, p, _ in batch}
         done = table.inspect.partition_commits().to_pylist()
@@ -211,4 +189,24 @@ def test_streams_that_die_at_points_of_their_own_end_with_every_row_once(streams
                 catalog.load_table(f"source.{name}").append(table_of([(8, "late", 8), (9, "late", 9)]))
     killed_at(tmp_path, {}, streams)
     for name in streams:
-        check_end(tmp_path, catalog, name, rows, any(p.startswith("before") and "mark" not in p for p in POINTS[name][:runs]))
+        check_end(tmp_path, catalog, name, rows, name != "each" and any(p.startswith("before") and "mark" not in p for p in POINTS[name][:runs]))
+
+
+@pytest.mark.soak
+def test_streams_that_die_at_random_while_others_compact_and_roll_back_end_with_every_row_once(tmp_path: Path) -> None:
+    rows = rows_of_batches(AT_RANDOM)
+    streams = tuple(name for name in POINTS if name not in (*FIRST, *KINDS, "each"))
+    catalog, rollbacks = put_tables(tmp_path, streams, rows, 2 * AT_RANDOM, AT_RANDOM // 5), Counter[str]()
+    compactor = Compactor(catalog_at(tmp_path), ("source.scan", "source.changes", "db.scan", "db.bare_append", "db.bare_upsert"), rest=1)
+
+    def roll_back(name: str) -> None:
+        if name != "files":
+            with compactor.pause:  # a compaction between the two commits would be rolled back as well, or keep the row
+                rollbacks[name] += rolled_back(catalog.load_table(f"db.{name}"))
+
+    with compactor:
+        died_inside = killed_at_random("points", tmp_path, streams, roll_back)
+    assert all(compactor.done.values()), "others have compacted"
+    assert all(died_inside[name] >= 3 and rollbacks[name] >= 3 for name in streams if name != "files") and died_inside["files"] >= 3
+    for name in streams:
+        check_end(tmp_path, catalog, name, rows, None)

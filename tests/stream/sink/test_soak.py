@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import random
 import signal
 import threading
 import time
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +54,12 @@ def batch(kind: str, number: int) -> list[tuple[Any, ...]]:
     return [(rand.choice("+++-") if kind == "cdc" else "+", key, number) for key in keys]
 
 
-def expected(kind: str) -> dict[str, list[tuple[int, int]]]:
+def expected(kind: str, batches: int = BATCHES) -> dict[str, list[tuple[int, int]]]:
+    """Return the rows of each table of a kind after so many batches."""
     found: dict[str, dict[int, int]] = {name: {} for name in tables_of(kind)}
-    for number in range(BATCHES):
+    for number in range(batches):
         for what, id_, value in batch(kind, number):
-            model = found[f"db.{what}" if kind == "many" else "db.t"]
+            model = found[f"db.{what}" if kind == "many" else tables_of(kind)[0]]
             if what == "-":
                 model.pop(id_, None)
             else:
@@ -64,14 +68,14 @@ def expected(kind: str) -> dict[str, list[tuple[int, int]]]:
 
 
 def tables_of(kind: str) -> tuple[str, ...]:
-    return TABLES.get(kind, ("db.t",))
+    return TABLES.get(kind, (f"db.{kind}",))
 
 
 def drive(place: str, kind: str) -> None:
     """Send the batches after the last one that is known to be done, as Spark does after a restart."""
     folder, catalog = Path(place), catalog_at(Path(place))
     many = sink_on(catalog) if kind == "many" else None
-    one = None if many else sink_of(catalog.load_table("db.t"), **KINDS[kind])
+    one = None if many else sink_of(catalog.load_table(f"db.{kind}"), **KINDS[kind])
     for number in range(last_done(folder) + 1, BATCHES):
         rows = batch(kind, number)
         if many is not None:
@@ -104,29 +108,39 @@ def compacted(table: Table) -> bool:
         return False
 
 
-def rolled_back(table: Table) -> None:
-    """Commit a row and roll it back, while the driver is dead."""
+def rolled_back(table: Table) -> bool:
+    """Commit a row and roll it back, while the driver is dead; False where there is nothing to go back to."""
     before = table.refresh().current_snapshot()
     if before is None:
-        return
+        return False
     table.append(rows_of((JUNK, 0), names=("id", "v")).frame)
     with table.refresh().manage_snapshots() as manage:
         manage.rollback_to_snapshot(before.snapshot_id)
+    return True
 
 
 class Compactor(threading.Thread):
-    """Compact the tables one after the other until it is stopped. `done`: how often it changed something."""
+    """Compact tables one after the other until the end of the block. `rest`: seconds before each. `done`: how often it changed each."""
 
-    def __init__(self, catalog: Catalog, names: tuple[str, ...]):
+    def __init__(self, catalog: Catalog, names: Sequence[str], rest: float = 0.3):
         super().__init__(daemon=True)
-        self._catalog, self._names, self.over, self.done = catalog, names, threading.Event(), 0
-        self.pause = threading.Lock()
+        self._catalog, self._names, self._rest = catalog, names, rest
+        self._over, self.pause, self.done = threading.Event(), threading.Lock(), Counter(dict.fromkeys(names, 0))
+
+    def __enter__(self) -> Compactor:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self.join(60)
 
     def run(self) -> None:
-        while not self.over.wait(0.3):
-            for name in self._names:
-                with self.pause, contextlib.suppress(NoSuchTableError, NoSuchNamespaceError):
-                    self.done += compacted(self._catalog.load_table(name))
+        for name in itertools.cycle(self._names):
+            if self._over.wait(self._rest):
+                return
+            with self.pause, contextlib.suppress(NoSuchTableError, NoSuchNamespaceError):
+                self.done[name] += compacted(self._catalog.load_table(name))
 
 
 @pytest.mark.disk
@@ -135,27 +149,25 @@ def test_no_row_is_lost_or_doubled_while_the_driver_is_killed_and_others_compact
     rand, catalog = random.Random(kind), catalog_at(tmp_path)
     catalog.create_namespace("db")
     if kind != "many":
-        catalog.create_table("db.t", "id bigint, v bigint", format_version=3 if kind == "lookup" else 2)
-    compactor, killed = Compactor(catalog_at(tmp_path), tables_of(kind)), 0
-    compactor.start()
-    while last_done(tmp_path) < BATCHES - 1:
-        child = started(drive, str(tmp_path), kind, place=tmp_path)
-        wanted, end = last_done(tmp_path) + rand.randint(1, 2 * EVERY), time.monotonic() + 300
-        while last_done(tmp_path) < min(wanted, BATCHES - 1) and child.process.is_alive() and time.monotonic() < end:
-            time.sleep(0.01)
-        time.sleep(rand.random() * 0.1)
-        child.process.kill()
-        code = child.wait(60)
-        assert code in (0, -signal.SIGKILL), child.problems()
-        killed += code == -signal.SIGKILL
-        if rand.random() < 0.5:
-            for name in tables_of(kind):
-                if catalog.table_exists(name):
-                    with compactor.pause:  # a compaction between the two commits would be rolled back as well, or keep the row
-                        rolled_back(catalog.load_table(name))
-    compactor.over.set()
-    compactor.join(60)
-    assert killed >= max(1, BATCHES // (4 * EVERY)) and compactor.done > 0, "the faults fired"
+        catalog.create_table(f"db.{kind}", "id bigint, v bigint", format_version=3 if kind == "lookup" else 2)
+    killed = 0
+    with Compactor(catalog_at(tmp_path), tables_of(kind)) as compactor:
+        while last_done(tmp_path) < BATCHES - 1:
+            child = started(drive, str(tmp_path), kind, place=tmp_path)
+            wanted, end = last_done(tmp_path) + rand.randint(1, 2 * EVERY), time.monotonic() + 300
+            while last_done(tmp_path) < min(wanted, BATCHES - 1) and child.process.is_alive() and time.monotonic() < end:
+                time.sleep(0.01)
+            time.sleep(rand.random() * 0.1)
+            child.process.kill()
+            code = child.wait(60)
+            assert code in (0, -signal.SIGKILL), child.problems()
+            killed += code == -signal.SIGKILL
+            if rand.random() < 0.5:
+                for name in tables_of(kind):
+                    if catalog.table_exists(name):
+                        with compactor.pause:  # a compaction between the two commits would be rolled back as well, or keep the row
+                            rolled_back(catalog.load_table(name))
+    assert killed >= max(1, BATCHES // (4 * EVERY)) and compactor.done.total() > 0, "the faults fired"
     for name, rows in expected(kind).items():
         table = catalog.load_table(name)
         assert held(table) == rows, name

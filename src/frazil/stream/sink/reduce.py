@@ -112,7 +112,7 @@ class Reduced:
         return self.rows if self.removed is None else self.rows.filter(pc.invert(self.removed))
 
     def source(self, reduction: Reduction) -> pa.Table:
-        """Return the rows as the source of a MERGE: keys typed as the table's (a uuid is text in the form in which the table's are read,
+        """Return the rows as the source of a MERGE: keys typed as the table's (uuids as texts, in the form in which the table's are read,
         since a MERGE compares texts), and, if rows have kinds, a column that tells which go."""
         rows = self.rows
         for n, name in enumerate(reduction.key_names):
