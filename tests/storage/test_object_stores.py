@@ -16,6 +16,7 @@ import frazil
 from frazil.errors import NoSuchFileError, StorageError, Unsupported
 from frazil.storage import Storage, storage_for
 from frazil.storage.objects import ObjectStorage
+from frazil.storage.routing import routed
 from frazil.storage.signed import SignedRequest
 from tests.storage.fake_s3 import FakeS3, fake_s3
 
@@ -174,7 +175,7 @@ def test_uploads_carry_a_checksum_where_it_is_asked_for(s3: FakeS3) -> None:
 
 
 def test_a_checksum_is_refused_where_others_sign_the_requests() -> None:
-    storage = storage_for(ROOT, {"s3.checksum-enabled": "true"}, signer=lambda *_: SignedRequest("", {}))
+    storage = routed({"s3.checksum-enabled": "true"}, signer=lambda *_: SignedRequest("", {}))
     with pytest.raises(Unsupported, match="s3.checksum-enabled"):
         storage.write(f"{ROOT}/a", b"1", overwrite=True)
 

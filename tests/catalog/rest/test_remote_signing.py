@@ -19,6 +19,7 @@ import frazil
 from frazil.catalog.rest import signer as signing
 from frazil.errors import FileAlreadyExistsError, NoSuchFileError
 from frazil.storage import lasting_properties
+from frazil.storage.routing import routed
 from frazil.storage.signed import SignedAccessError, SignedStorage
 from frazil.table.catalog import Catalog
 from tests.catalog.rest.conftest import Server, table_json
@@ -55,7 +56,7 @@ def test_a_table_is_written_changed_and_read_without_keys(catalog: Catalog) -> N
     assert sorted(found["id"].to_pylist()) == [0, 1, 2, *range(10, 50_000)]
     assert catalog.load_table(f"{space}.t").scan(row_filter="id = 77", selected_fields=("s",)).to_arrow()["s"].to_pylist() == ["value 77"]
     storage = pickle.loads(pickle.dumps(table._loaded.storage))
-    assert lasting_properties(storage) is None, "the JVM's file systems cannot ask for signatures"
+    assert lasting_properties(storage, table.location()) is None, "the JVM's file systems cannot ask for signatures"
     assert storage == table._loaded.storage and isinstance(storage.of(table.location()), SignedStorage)
 
 
@@ -142,7 +143,7 @@ def test_answers_of_a_signer_that_are_none_are_told(server: Server, answer: Any,
     server.on("GET /v1/namespaces/db/tables/t", (200, table_json(config=REMOTE)))
     server.on("POST /v1/aws/s3/sign", answer)
     table = server.catalog(token="hunter2", token_exchange_enabled="false", s3__connect_timeout="0.2").load(("db", "t"))
-    store = frazil.storage.storage_for("s3://w/db/t", dict(table.storage.properties), signer=table.storage.signer)
+    store = routed(dict(table.storage.properties), signer=table.storage.signer)
     with pytest.raises(frazil.errors.FrazilError, match=told) as caught:
         store.read("s3://w/db/t/x")
     assert "hunter2" not in f"{caught.value} {caught.value.facts} {store!r} {table!r}"
