@@ -174,6 +174,23 @@ def test_uploads_carry_a_checksum_where_it_is_asked_for(s3: FakeS3) -> None:
     assert sent[-1][:2] == ("/b/db/t/a", None)
 
 
+@pytest.mark.parametrize("signed", [False, True])
+def test_a_key_that_the_store_does_not_know_is_no_missing_object(s3: FakeS3, signed: bool) -> None:
+    """VersityGW answers with status 404, as for an object that is missing."""
+    storage = routed(s3.properties, signer=lambda method, url, *_: SignedRequest(url, {})) if signed else storage_of(s3)
+    storage.write(f"{ROOT}/a", b"1", overwrite=True)
+    s3.disturb, s3.reason = lambda *_: 404, "XAdminUserNotFound"
+    asks = (lambda: storage.read(f"{ROOT}/a"), lambda: storage.write(f"{ROOT}/b", b"2", overwrite=True), lambda: storage.delete(f"{ROOT}/a"))
+    for ask in asks:
+        with pytest.raises(StorageError, match="XAdminUserNotFound"):
+            ask()
+    assert [location for location, _ in storage.delete_many([f"{ROOT}/a"])] == [f"{ROOT}/a"]
+    s3.reason = "NoSuchKey"
+    with pytest.raises(NoSuchFileError):
+        storage.read(f"{ROOT}/a")
+    assert storage.delete_many([f"{ROOT}/a"]) == []
+
+
 def test_a_checksum_is_refused_where_others_sign_the_requests() -> None:
     storage = routed({"s3.checksum-enabled": "true"}, signer=lambda *_: SignedRequest("", {}))
     with pytest.raises(Unsupported, match="s3.checksum-enabled"):

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import hmac
 import os
 import pickle
 import uuid
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import parse_qsl, quote, urlsplit
 
 import pyarrow as pa
 import pyarrow.fs
@@ -22,6 +20,7 @@ from frazil.storage import lasting_properties
 from frazil.storage.routing import routed
 from frazil.storage.signed import SignedAccessError, SignedStorage
 from frazil.table.catalog import Catalog
+from tests.builders.s3_signer import signature
 from tests.catalog.rest.conftest import Server, table_json
 from tests.storage.conftest import s3_place
 
@@ -97,22 +96,8 @@ def test_the_signature_is_the_stores(catalog: Catalog) -> None:
     store = table._loaded.storage.of(table.location())
     url = f"{os.environ['FRAZIL_TEST_S3']}/{table.location().removeprefix('s3://')}/data/x%20y?partNumber=1&uploadId=a%2Fb"
     signed = store.signer("PUT", url, "us-east-1", {"x-amz-content-sha256": "UNSIGNED-PAYLOAD"}, None)
-    assert signature(signed.url, {k.lower(): v for k, v in signed.headers.items()}, "testtest") in signed.headers["Authorization"]
-
-
-def signature(url: str, headers: dict[str, str], secret: str) -> str:
-    """The signature of a PUT by AWS's rules, computed here."""
-    parts, told = urlsplit(url), headers["authorization"]
-    names = told.partition("SignedHeaders=")[2].partition(",")[0].split(";")
-    scope = told.partition("Credential=")[2].partition(",")[0].partition("/")[2]
-    query = "&".join(f"{quote(k, safe='-_.~')}={quote(v, safe='-_.~')}" for k, v in sorted(parse_qsl(parts.query)))
-    known = {"host": parts.netloc, **headers}
-    lines = ["PUT", parts.path, query, *(f"{n}:{known[n]}" for n in names), "", ";".join(names), "UNSIGNED-PAYLOAD"]
-    to_sign = "\n".join(["AWS4-HMAC-SHA256", headers["x-amz-date"], scope, hashlib.sha256("\n".join(lines).encode()).hexdigest()])
-    key = f"AWS4{secret}".encode()
-    for part in scope.split("/"):
-        key = hmac.digest(key, part.encode(), "sha256")
-    return f"Signature={hmac.digest(key, to_sign.encode(), 'sha256').hex()}"
+    headers = {k.lower(): v for k, v in signed.headers.items()}
+    assert f"Signature={signature('PUT', signed.url, headers, 'testtest')}" in headers["authorization"]
 
 
 REMOTE = {"s3.remote-signing-enabled": "true", "s3.endpoint": "http://127.0.0.1:1"}
