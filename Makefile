@@ -9,9 +9,9 @@ PEERS := $(CACHE)/peers
 ARGS ?=
 # Tests whose files ask no server wait for none.
 GIVEN := $(foreach given,$(filter tests/%,$(ARGS)),$(firstword $(subst ::, ,$(given))))
-ASKS := FRAZIL_TEST_(POSTGRES|MARIADB|S3|HDFS|REST|HMS|NESSIE)|behind_proxies
+ASKS := FRAZIL_TEST_(POSTGRES|MARIADB|S3|HDFS|AZURITE|REST|HMS|NESSIE|KDC)|behind_proxies
 ASKING := $(if $(GIVEN),$(filter tests/catalog% tests/storage%,$(GIVEN))$(shell grep -rlE "$(ASKS)" --include=*.py $(GIVEN)),all)
-SERVERS := postgres,mariadb,s3,hdfs,iceberg_rest,hms2,hms4,nessie
+SERVERS := postgres,mariadb,s3,hdfs,azurite,iceberg_rest,hms2,hms4,nessie,kdc,hms2_kerberos,hms4_kerberos,hms4_plain
 WITH_SERVERS := PYTHON=$(abspath $(PY)) SERVICES_CACHE=$(abspath $(CACHE))/services tests/services/with.sh $(SERVERS)
 SERVED := $(if $(ASKING),$(WITH_SERVERS))
 # All that is fetched stays in the checkout: pip's wheels, Maven's jars (tests/peers/setup.sh and tests/services have their repository there).

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -129,6 +131,17 @@ def java_check() -> Iterator[checks.JavaCheck]:
     engine = checks.JavaCheck(checks.environment("java", CACHE / "peers"))
     yield engine
     engine.close()
+
+
+@pytest.fixture(scope="session")
+def java_of_hive4() -> Iterator[checks.JavaCheck]:
+    """Java Iceberg over Hive 4's client of metastores. The one in Spark's jars, that of 2.3, asks for tables by calls that are gone from 4.0."""
+    environment = checks.environment("java", CACHE / "peers")
+    command = [ROOT / "tests/services/spark_jars.sh", "hive4", CACHE / "hive4-client"]
+    found = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHON": str(environment.python)})
+    assert found.returncode == 0, found.stderr
+    with contextlib.closing(checks.JavaCheck(environment, found.stdout.strip())) as engine:
+        yield engine
 
 
 @pytest.fixture(scope="session")

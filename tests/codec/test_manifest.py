@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from frazil.codec import avro_arrow
 from frazil.codec.avro import read_container
 from frazil.codec.avro_write import container, write_bytes
-from frazil.codec.manifest import arrow_value_type, decode_manifest, encode_manifest, entries_from_table, manifest_header
+from frazil.codec.manifest import arrow_value_type, decode_manifest, decode_manifests, encode_manifest, entries_from_table, manifest_header
 from frazil.codec.manifest_list import decode_manifest_list
 from frazil.codec.manifest_schema import COLUMNS
 from frazil.errors import CorruptData, InvalidInput, NoSuchFileError, Unsupported, ValidationError
@@ -293,6 +293,22 @@ def test_a_manifest_shorter_than_its_list_says_is_torn() -> None:
     data = encoded([entry("a")])
     with pytest.raises(CorruptData, match="manifest list says"):
         decode_manifest(data, manifest(manifest_length=len(data) + 1))
+
+
+def test_a_shorter_manifest_that_has_all_entries_of_its_list_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Java's rewrite_table_path leaves them, which does not correct the lengths in the lists of a copy."""
+    monkeypatch.setattr("frazil.codec.avro_write.BLOCK_BYTES", 1)
+    data = encoded([entry(name) for name in "abcd"])
+    ends = [end for _, _, end in read_container(data).spans]
+    longer = manifest(manifest_length=len(data) + 9, added_files_count=4, existing_files_count=0, deleted_files_count=0)
+    for read in (decode_manifest(data, longer), *decode_manifests([(data, longer), (data, longer)])):
+        assert read["file_path"].to_pylist() == ["a", "b", "c", "d"]
+    assert len(ends) > 1 and ends[-1] == len(data)
+    for cut in (data[: ends[0]], data[: ends[-2]]):
+        with pytest.raises(CorruptData, match="manifest list says"):
+            decode_manifest(cut, longer)
+        with pytest.raises(CorruptData, match="manifest list says"):
+            decode_manifests([(cut, longer), (cut, longer)])
 
 
 def test_the_header_has_the_keys_java_writes() -> None:

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.commit.actions import Append, DeleteFiles, MetadataChange, OverwriteFiles, ReplacePartitions, RewriteFiles, RowDelta
-from frazil.errors import InvalidInput, ValidationException
+from frazil.errors import InvalidInput, NoSuchFileError, ValidationException
 from frazil.expr.nodes import AlwaysTrue, EqualTo, GreaterThan, LessThan, Reference
+from frazil.scan.manifests import clear_caches
 from frazil.spec import updates as u
 from tests.builders.data_files import data_file, keys, vector
-from tests.commit.support import append, backend_of, do, entries, live, make_table, name_in, nothing_left_over, start
+from tests.commit.support import append, backend_of, do, entries, live, make_table, name_in, nothing_left_over, start, stored
 
 ID, P = Reference("id"), Reference("p")
 LEVELS = pytest.mark.parametrize("level", ["serializable", "snapshot", None])
@@ -145,6 +146,35 @@ def test_a_start_that_expired_is_no_silent_pass(memory: CatalogBackend) -> None:
     do(memory, MetadataChange(lambda md: [u.RemoveSnapshots(tuple(md.snapshots.ids[:-1]))]))
     with pytest.raises(ValidationException, match=f"Cannot determine history between starting snapshot {begun}"):
         do(memory, OverwriteFiles(row_filter=LessThan(ID, 0), added=[data_file(4)], starting_snapshot_id=begun, isolation="serializable"))
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "path"])
+def test_a_commit_begins_again_where_the_state_that_it_knows_has_expired(tmp_path: Path, kind: str) -> None:
+    backend = backend_of(kind, tmp_path)
+    make_table(backend)
+    do(backend, append(1))
+    known = do(backend, append(2)).table
+    do(backend, append(3))
+    expired = known.metadata.current_snapshot()
+    do(backend, MetadataChange(lambda md: [u.RemoveSnapshots(tuple(md.snapshots.ids[:-1]))]))
+    assert expired is not None and expired.manifest_list is not None
+    known.storage.delete(expired.manifest_list)
+    clear_caches()
+    done = do(backend, append(4), base=known)
+    assert done.attempts == 2 and live(done.table) == ["1", "2", "3", "4"] and nothing_left_over(done.table)
+
+
+def test_a_file_that_the_newest_state_lacks_is_an_error_at_once(memory: CatalogBackend) -> None:
+    start(memory, data_file(1))
+    table = memory.load(name_in(memory))
+    snapshot = table.metadata.current_snapshot()
+    assert snapshot is not None and snapshot.manifest_list is not None
+    table.storage.delete(snapshot.manifest_list)
+    clear_caches()
+    before = stored(table)
+    with pytest.raises(NoSuchFileError, match="There is no file"):
+        do(memory, append(2))
+    assert stored(table) == before
 
 
 def test_a_delete_that_found_nothing_when_planned_is_validated_all_the_same(memory: CatalogBackend) -> None:

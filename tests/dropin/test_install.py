@@ -118,9 +118,13 @@ def test_time_travel_branches_and_metadata_tables_by_option_and_name(spark, home
     with t.manage_snapshots() as manage:
         manage.create_branch(first, "audit").create_tag(first, "v1")
     frame.where("id = 5").writeTo("db.h.branch_audit").append()
+    for writer in (frame.writeTo("db.h.branch_audit").option("Branch", "v2"), frame.write.format("iceberg").mode("append").option("branch", "v2")):
+        with pytest.raises(InvalidInput, match="says branch 'audit', the option branch 'v2'"):
+            writer.append() if hasattr(writer, "append") else writer.save("db.h.branch_audit")
+    frame.where("id = 6").writeTo("db.h.branch_audit").option("branch", "audit").append()
     read = spark.read.format("iceberg")
     assert ids(spark.read.option("snapshot-id", first).format("iceberg").load("db.h")) == [0, 1]
-    assert ids(spark.read.option("branch", "audit").table("db.h")) == [0, 1, 5]
+    assert ids(spark.read.option("branch", "audit").table("db.h")) == [0, 1, 5, 6]
     assert ids(spark.table("db.h.tag_v1")) == [0, 1] and ids(spark.table(f"db.h.snapshot_id_{first}")) == [0, 1]
     assert spark.read.format("iceberg").option("start-snapshot-id", first).load("db.h").count() == 2
     assert spark.table("db.h.files").count() == 2 and read.load("db.h.snapshots").count() == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from frazil.catalog import Catalog
-from frazil.errors import InvalidInput, TableAlreadyExistsError, Unsupported, ValidationException
+from frazil.errors import InvalidInput, SchemaMismatch, TableAlreadyExistsError, Unsupported, ValidationException
 from frazil.maintain.imports import new_tables
 from frazil.maintain.imports.source import Source, directory_source, folder_values
 from frazil.ops.creation import Creation
 from frazil.storage import storage_for
-from tests.builders.examples import SOAK
+from tests.builders.catalogs import catalog_of
 
 ROWS = 60
 
@@ -91,14 +92,48 @@ def test_files_are_added_by_partition_once(home: Catalog, folder: Path) -> None:
     t = home.create_table("db.t", "id bigint, s string, day date, k string, n int", partition_by=["day", "k", "n"])
     planned = t.maintenance.add_files(str(folder), {"day": "2026-01-02"}, dry_run=True)
     assert (planned.added_files_count, planned.changed_partition_count, t.refresh().current_snapshot()) == (OF_A_DAY, OF_A_DAY, None)
+    nulls = {(r["day"], r["n"]) for r in frame().to_pylist() if r["k"] is None}
+    assert t.maintenance.add_files(str(folder), {"k": None}, dry_run=True).added_files_count == len(nulls) > 0
     assert home.add_files("db.t", f"parquet.`{folder}`", {"day": "2026-01-02"}).to_arrow().to_pylist() == [
         {"added_files_count": OF_A_DAY, "changed_partition_count": OF_A_DAY}
     ]
     assert by_id(t.refresh().to_arrow()) == [r for r in WANTED if r["day"] == dt.date(2026, 1, 2)]
-    with pytest.raises(ValidationException, match="already referenced"):
-        home.add_files("db.t", str(folder))
+    for dry_run in (True, False):
+        with pytest.raises(ValidationException, match="already referenced"):
+            home.add_files("db.t", str(folder), dry_run=dry_run)
     t.maintenance.add_files(str(folder), {"day": "2026-01-01", "n": 1}, parallelism=1)
     assert t.refresh().count() == ROWS // 3 + ROWS // 6
+
+
+def test_one_file_is_a_source_too(home: Catalog, tmp_path: Path) -> None:
+    for name in ("a b.parquet", "not-taken.parquet"):
+        pq.write_table(pa.table({"id": [1, 2]}), tmp_path / name)
+    t = home.create_table("db.t", "id bigint")
+    assert t.maintenance.add_files(f"parquet.`{tmp_path}/a b.parquet`", dry_run=True).added_files_count == 1
+    assert home.add_files("db.t", f"{tmp_path}/a b.parquet").added_files_count == 1
+    assert by_id(t.refresh().to_arrow()) == [{"id": 1}, {"id": 2}]
+    with pytest.raises(InvalidInput, match="no data files"):
+        t.maintenance.add_files(f"{tmp_path}/c.parquet")
+    with pytest.raises(InvalidInput, match="is a file"):
+        home.migrate(f"{tmp_path}/a b.parquet", "db.m", dry_run=True)
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_nulls_in_a_required_column_are_refused(home: Catalog, tmp_path: Path, dry_run: bool) -> None:
+    t = home.create_table("db.t", "id bigint not null, s string", properties={"write.metadata.metrics.default": "none"})
+    pq.write_table(pa.table({"id": [1, None], "s": ["a", None]}), tmp_path / "nulls.parquet")
+    pq.write_table(pa.table({"id": [1, 2], "s": ["a", None]}), tmp_path / "none.parquet")
+    with pytest.raises(SchemaMismatch, match="nulls.parquet holds 1 nulls in column id, which the table requires"):
+        t.maintenance.add_files(f"{tmp_path}/nulls.parquet", dry_run=dry_run)
+    assert t.maintenance.add_files(f"{tmp_path}/none.parquet", dry_run=dry_run).added_files_count == 1
+
+
+def test_files_with_columns_of_different_types_are_no_table(home: Catalog, tmp_path: Path) -> None:
+    (tmp_path / "mixed").mkdir()
+    for name, values in (("a", [1]), ("b", ["x"])):
+        pq.write_table(pa.table({"id": values}), tmp_path / "mixed" / f"{name}.parquet")
+    with pytest.raises(InvalidInput, match="have columns of different types.*int64 vs string"):
+        home.snapshot(f"{tmp_path}/mixed", "db.t", dry_run=True)
 
 
 def test_partitioning_that_does_not_fit_is_refused(home: Catalog, folder: Path) -> None:
@@ -230,10 +265,11 @@ def test_a_backup_in_another_database_is_refused(folder: Path) -> None:
 
 
 @pytest.mark.java
+@pytest.mark.parametrize("goes_on", [False, pytest.param(True, marks=pytest.mark.soak)])
 def test_java_and_pyiceberg_read_what_was_taken_over_and_java_goes_on(
-    home: Catalog, folder: Path, tmp_path: Path, java_check: Any, pyiceberg_check: Any
+    home: Catalog, folder: Path, tmp_path: Path, java_check: Any, pyiceberg_check: Any, goes_on: bool
 ) -> None:
-    """Java goes on with each table in the long form, since one is enough to see that it can."""
+    """Java goes on with each table in the long form; the short one compares what it reads."""
     added = home.create_table("db.added", "id bigint, s string, day date, k string, n int", partition_by=["day", "k", "n"])
     added.maintenance.add_files(str(folder))
     home.snapshot(str(folder), "db.snap")
@@ -241,11 +277,54 @@ def test_java_and_pyiceberg_read_what_was_taken_over_and_java_goes_on(
     home.load_table("db.again").append(pa.table({"id": [1000], "s": ["x"], "day": [dt.date(2026, 2, 1)], "k": ["k"], "n": pa.array([1], pa.int32())}))
     home.migrate(str(folder), "db.moved")
     places = {name: home.load_table(f"db.{name}").metadata_location for name in ("moved", "snap", "added", "again")}
-    found = java_check(list(places.values()), write=SOAK, light=not SOAK)
+    found = java_check(list(places.values()), write=goes_on, light=not goes_on)
     for name, place in places.items():
         for told in (found[place], pyiceberg_check([place])[place]):
             assert told["ok"] and told["rows"] == ROWS + (name == "again"), (name, told)
     assert len({found[place]["sum"] for name, place in places.items() if name != "again"}) == 1
+
+
+JAVA = """
+import json
+folder, told = sys.argv[3], {}
+def add(day):
+    return f"CALL j.system.add_files(table => 'db.t', source_table => '`parquet`.`{folder}`', partition_filter => map('day', '{day}'))"
+told["add_files"] = spark.sql(add("2026-01-02")).collect()[0].asDict()
+try:
+    told["again"] = str(spark.sql(add("2026-01-01")).collect())
+except Exception as error:
+    told["again"] = str(error)
+spark.sql(f"CREATE TABLE source_of_snapshot USING parquet LOCATION '{folder}'")
+spark.sql("MSCK REPAIR TABLE source_of_snapshot")
+told["snapshot"] = spark.sql("CALL j.system.snapshot(source_table => 'spark_catalog.default.source_of_snapshot', table => 'db.snap')").collect()[0].asDict()
+spark.sql("INSERT INTO j.db.snap VALUES (2000, 'java', DATE '2026-03-01', 'k', 1)")
+spark.sql("DROP TABLE source_of_snapshot")
+print(json.dumps(told))
+"""
+
+
+@pytest.mark.java
+def test_java_adds_and_snapshots_after_us_and_we_after_java(home: Catalog, folder: Path, tmp_path: Path, java_check: Any) -> None:
+    shop = catalog_of("path", tmp_path)
+    t = shop.create_table("db.t", "id bigint, s string, day date, k string, n int", partition_by=["day", "k", "n"])
+    counted = t.maintenance.add_files(str(folder), {"day": "2026-01-01"})
+    java = json.loads(java_check.run(JAVA, tmp_path / "wh", folder).strip().splitlines()[-1])
+    assert java["add_files"] == counted.to_arrow().to_pylist()[0] and "already" in java["again"]
+    with pytest.raises(ValidationException, match="already referenced"):
+        t.refresh().maintenance.add_files(str(folder), {"day": "2026-01-02"})
+    t.maintenance.add_files(str(folder), {"day": "2026-01-03"})
+    assert by_id(t.refresh().to_arrow()) == WANTED
+
+    assert java["snapshot"] == {"imported_files_count": FILES}
+    snap = shop.load_table("db.snap")
+    assert snap.properties["gc.enabled"] == "false"
+    registered = home.register_table("db.javas", metadata_file=snap.metadata_location)
+    assert (registered.total_records_count, registered.total_data_files_count) == (ROWS + 1, FILES + 1)
+    taken = home.load_table("db.javas")
+    before = by_id(taken.to_arrow())
+    assert before[:ROWS] == WANTED and before[ROWS]["s"] == "java"
+    assert taken.maintenance.rewrite_data_files(options={"rewrite-all": "true"}).rewritten_data_files_count == FILES + 1
+    assert by_id(taken.to_arrow()) == before and by_id(pq.read_table(folder).select(["id"])) == [{"id": i} for i in range(ROWS)]
 
 
 SPARK_COLUMNS = "id bigint, s string, d decimal(9,2), at timestamp, arr array<struct<x:int>>, day date, k string"

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import frazil
@@ -19,7 +21,7 @@ from frazil.scan.manifests import clear_caches
 from frazil.testing import FlakyBackend
 from tests.builders.frames import frame_of
 from tests.maintain.laid import Laid
-from tests.maintain.support import LATER, add, files_of, named_files
+from tests.maintain.support import LATER, add, files_of, named_files, root_of
 
 VERSIONS = pytest.mark.parametrize("version", [2, 3])
 PARTS = pytest.mark.parametrize("part", [0, *(pytest.param(n, marks=pytest.mark.soak) for n in range(1, 16))])
@@ -36,8 +38,19 @@ PROCEDURES: dict[str, Verb] = {
     "compute_table_stats": lambda t: t.maintenance.compute_table_stats(runner="in-process"),
     "compute_partition_stats": lambda t: t.maintenance.compute_partition_stats(),
 }
+
+
+def added_files(t: Any, **_: Any) -> None:
+    """Write a file below the table's directory, and add it."""
+    folder = root_of(t) / "data" / "imported" / "p=a"
+    folder.mkdir(parents=True)
+    pq.write_table(pa.table({"id": [200], "v": [0]}), folder / "0.parquet")
+    t.maintenance.add_files(str(folder.parent))
+
+
 WRITERS: dict[str, Verb] = {
     "append": lambda t, **_: add(t, 100),
+    "add_files": added_files,
     "copy-on-write delete": lambda t, **how: t.delete("id in (0, 20)", mode="copy-on-write", runner="in-process", **how),
     "merge-on-read delete": lambda t, **how: t.delete("id in (0, 20)", mode="merge-on-read", runner="in-process", **how),
     "merge-on-read update": lambda t, **how: t.update({"v": "5"}, "id in (0, 20)", mode="merge-on-read", runner="in-process", **how),
@@ -102,6 +115,7 @@ PROCEDURE_FAILS = {("rewrite_data_files", "rewrite_data_files")}
 """(procedure, who commits meanwhile): here all files that were rewritten are gone. Everywhere else the procedure succeeds."""
 WRITER_FAILS = {
     "append": "",
+    "add_files": "",
     "copy-on-write delete": "rewrite_data_files convert_equality_deletes",
     "merge-on-read delete": "rewrite_data_files",
     "merge-on-read update": "rewrite_data_files convert_equality_deletes",

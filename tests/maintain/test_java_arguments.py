@@ -157,6 +157,7 @@ def test_arguments_have_the_names_the_order_and_the_defaults_of_javas(name: str)
     assert found == {(wanted.named or {}).get(n, n): default for n, default in wanted.arguments.items()}
     assert list(found) == [(wanted.named or {}).get(n, n) for n in wanted.arguments]
     names = {p.name: p for p in parameters}
+    assert "progress" in names or name == "register_table"
     assert "dry_run" in names and (name == "remove_orphan_files" or names["dry_run"].kind is inspect.Parameter.KEYWORD_ONLY)
     for argument, of_java in (wanted.differs or {}).items():
         assert names[argument].default != of_java

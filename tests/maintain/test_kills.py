@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 import frazil
@@ -171,6 +172,65 @@ def test_a_kill_at_any_file_operation_leaves_the_table_right(laid: dict[str, Lai
         t = table.check(k)
         run(t)  # the next run goes on
         table.check_clean(table.load(), k)
+
+
+IMPORTS: dict[str, Callable[[Any, str], object]] = {
+    "add_files": lambda catalog, source: catalog.load_table("db.t").maintenance.add_files(source),
+    "snapshot": lambda catalog, source: catalog.snapshot(source, "db.new"),
+    "migrate": lambda catalog, source: catalog.migrate(source, "db.new"),
+    "register_table": lambda catalog, source: catalog.register_table("db.new", catalog.load_table("db.t").metadata_location),
+}
+
+
+class Imported:
+    """A table of one row, and a directory of files that are to be taken over."""
+
+    def __init__(self, place: Path, name: str):
+        self.place, self.name, self.source = place, name, place / "source"
+        add(table_in(place, "sql", partition_by=[]), 1)
+        self.source.mkdir()
+        for n in range(3):
+            pq.write_table(frame_of([(10 + n, "b", n)]), self.source / f"{n}.parquet")
+        self.before = self.rows()
+
+    @property
+    def catalog(self) -> Any:
+        """The catalog, as a new process sees it."""
+        clear_caches()
+        return frazil.load_catalog("test", type="sql", warehouse=str(self.place / "wh"), uri=f"sqlite:///{self.place}/catalog.db")
+
+    def rows(self) -> list[Any] | None:
+        """The rows of the table that is the outcome; None: there is none."""
+        name, catalog = ("db.t" if self.name == "add_files" else "db.new"), self.catalog
+        return sorted(tuple(r.values()) for r in catalog.load_table(name).to_arrow().to_pylist()) if catalog.table_exists(name) else None
+
+    def run(self, k: int) -> int:
+        """Run the import until its k-th file operation; returns how many there were."""
+        with pytest.MonkeyPatch.context() as patched:
+            catalog = self.catalog
+            life = Life(self.place, k, patched)
+            try:
+                IMPORTS[self.name](catalog, str(self.source))
+            except Killed:
+                assert life.ended
+            return life.seen
+
+
+@pytest.mark.parametrize("name", IMPORTS)
+def test_a_kill_at_any_file_operation_of_an_import_leaves_it_done_or_not_begun(tmp_path: Path, name: str) -> None:
+    (tmp_path / "whole").mkdir()
+    whole = Imported(tmp_path / "whole", name)
+    count = whole.run(10**6)
+    wanted = whole.rows()
+    assert count > 1 and wanted != whole.before
+    for k in some(count):
+        (tmp_path / str(k)).mkdir()
+        killed = Imported(tmp_path / str(k), name)
+        assert killed.run(k) >= k
+        assert killed.rows() in (killed.before, wanted), k
+        if killed.rows() == killed.before:
+            killed.run(10**6)  # the next run does it all
+        assert killed.rows() == wanted and len(list(killed.source.glob("*.parquet"))) == 3, k
 
 
 if SOAK:

@@ -90,3 +90,19 @@ def test_a_table_opened_from_a_file_is_read_in_that_state_and_not_changed(handle
     with pytest.raises(ValidationError):
         opened.maintenance.rewrite_data_files()
     assert states(first.refresh()) == before
+
+
+@pytest.mark.parametrize("verb", [
+    "rewrite_data_files", "rewrite_position_delete_files", "convert_equality_deletes", "rewrite_manifests", "remove_orphan_files",
+    "compute_table_stats", "compute_partition_stats", "recommend",
+])  # fmt: skip
+def test_a_table_of_the_same_name_that_was_created_since_is_left_alone(tmp_path: Path, verb: str) -> None:
+    t = table_in(tmp_path)
+    add(t, 1)
+    catalog = frazil.load_catalog("test", type="sql", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"{tmp_path}/wh")
+    catalog.drop_table("db.t")
+    other = catalog.create_table("db.t", "id bigint, p string, v bigint", partition_by=["p"], location=str(tmp_path / "other"))
+    add(other, 2)
+    with pytest.raises(ValidationError, match="was dropped and created again"):
+        getattr(t.maintenance, verb)()
+    assert other.metadata_location == other.refresh().metadata_location

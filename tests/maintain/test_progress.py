@@ -115,3 +115,16 @@ def test_procedures_over_files_that_are_there_show_their_progress(tmp_path: Path
     assert taken()[-1] == (8, 8, "files rewritten")
     catalog.migrate(str(folder), "db.taken", progress=told)
     assert taken() == footers
+
+
+def test_procedures_that_move_branches_call_back_too(tmp_path: Path) -> None:
+    t = catalog_of("sql", tmp_path).create_table("db.t", "id bigint")
+    first, second = (t.append(pa.table({"id": [n]})).snapshot_id for n in range(2))
+    steps: list[Any] = []
+    m = t.maintenance
+    m.ancestors_of(progress=lambda *step: steps.append(step))
+    m.rollback_to_snapshot(first, dry_run=True, progress=lambda *step: steps.append(step))
+    m.rollback_to_snapshot(first, progress=lambda *step: steps.append(step))
+    m.set_current_snapshot(second, progress=lambda *step: steps.append(step))
+    m.fast_forward("b", "main", progress=lambda *step: steps.append(step))
+    assert steps == [(2, None, "snapshots listed"), *[(1, 1, "branches moved")] * 4]

@@ -152,13 +152,13 @@ class Script:
             rows = rows_at(self.t, s.snapshot_id)
             assert self.known.setdefault(s.snapshot_id, rows) == rows, f"rows of snapshot {s.snapshot_id}"
 
-    def run(self) -> None:
+    def run(self, steps: int = STEPS) -> None:
         self.append()
         writes: list[Callable[[], None]] = [self.append, self.on_branch, self.stage, self.delete, self.overwrite, self.refer, self.unrefer,
                                             self.move, self.pick, self.orphan, self.delete_by_key]  # fmt: skip
         upkeep = [self.expire, self.expire, self.rewrite, self.orphans, self.compact, self.compact_all, self.rewrite_positions, self.convert,
                   self.table_stats, self.partition_stats]  # fmt: skip
-        for _ in range(STEPS):
+        for _ in range(steps):
             step = self.rng.choice([*writes, *upkeep])
             self.done.append(step.__name__)
             try:
@@ -176,10 +176,21 @@ class Script:
 
 @pytest.mark.parametrize("seed", [*range(14), 120])  # 120: equality deletes as old as all data files
 def test_random_scripts_lose_no_row_and_no_file(tmp_path: Path, seed: int) -> None:
-    script = Script(seed, tmp_path)
+    assert run(tmp_path, seed, STEPS) > 3
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(200, 300))
+def test_long_random_scripts_lose_no_row_and_no_file(tmp_path: Path, seed: int) -> None:
+    assert run(tmp_path, seed, 3 * STEPS) > 1
+
+
+def run(place: Path, seed: int, steps: int) -> int:
+    """Run a script; returns how many snapshots it has made whose rows were compared."""
+    script = Script(seed, place)
     try:
-        script.run()
+        script.run(steps)
     except Exception as error:
         error.add_note(f"seed {seed}: {', '.join(script.done)}")
         raise
-    assert len(script.known) > 3
+    return len(script.known)

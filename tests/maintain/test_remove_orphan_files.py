@@ -266,6 +266,25 @@ def test_a_table_that_another_catalog_goes_on_with_is_left_alone(tmp_path: Path)
     assert ids(fork.refresh()) == [1, 2, 3, 10, 11]
 
 
+def test_a_part_of_the_table_that_holds_files_of_others_is_left_alone_too(tmp_path: Path) -> None:
+    t = littered(tmp_path)
+    other = frazil.load_catalog("other", type="sql", uri=f"sqlite:///{tmp_path}/o.db", warehouse=str(tmp_path / "o"))
+    other.create_namespace("db")
+    inner = other.create_table("db.inner", "id bigint", location=f"{t.location()}/parts/inner")
+    inner.append(pa.table({"id": [1]}))
+    age(root_of(t))
+    with pytest.raises(ValidationException, match="which is that of another table"):
+        t.maintenance.remove_orphan_files(location=f"{t.location()}/parts/inner/data")
+    assert inner.refresh().scan().count() == 1
+    fork = other.register_table("db.fork", t.metadata_location)
+    add(fork, 10)
+    add(fork, 11)
+    age(root_of(t))
+    with pytest.raises(ValidationException, match="another catalog committed"):
+        t.maintenance.remove_orphan_files(location=f"{t.location()}/data")
+    assert ids(fork.refresh()) == [1, 2, 3, 10, 11]
+
+
 def test_what_a_cut_off_commit_left_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     t = littered(tmp_path)
     monkeypatch.setattr("frazil.catalog.sql.SqlCatalog.swap", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))

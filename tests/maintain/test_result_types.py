@@ -27,3 +27,12 @@ def test_a_branch_that_is_created_has_a_null_of_the_type_of_snapshot_ids(tmp_pat
     created, moved = (t.maintenance.fast_forward("b", "main").to_arrow() for _ in range(2))
     assert created["previous_ref"].to_pylist() == [None] and created.schema == moved.schema
     assert created.schema.field("previous_ref").type == pa.int64() and created.schema.field("branch_updated").type == pa.string()
+
+
+def test_ids_of_snapshots_are_shown_as_they_are_typed(tmp_path: Path) -> None:
+    t = table_in(tmp_path)
+    first, last = add(t, 1), add(t, 2)
+    shown = repr(t.maintenance.rollback_to_snapshot(first))
+    assert f"previous_snapshot_id={last}" in shown and f"current_snapshot_id={first}" in shown
+    assert f"snapshot_id={first}," in repr(t.maintenance.compute_partition_stats())
+    assert "bytes_rewritten=1,234" in repr(RewriteDataFilesResult(bytes_rewritten=1234))

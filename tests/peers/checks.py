@@ -96,8 +96,9 @@ class PeerProcess:
 
 
 class JavaCheck(PeerProcess):
-    def __init__(self, environment: Environment) -> None:
-        super().__init__(environment, "java", environment.jar)
+    def __init__(self, environment: Environment, class_path: str = "") -> None:
+        """`class_path` comes before Spark's own jars."""
+        super().__init__(environment, "java", environment.jar, *([class_path] if class_path else []))
 
     def __call__(
         self, locations: Sequence[str | Path], *, write: bool = False, light: bool = False, newest: int = 0, timeout: float = 900

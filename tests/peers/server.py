@@ -1,4 +1,4 @@
-"""Another engine that stays up: `python server.py java JAR` or `python server.py pyiceberg`, in that engine's environment.
+"""Another engine that stays up: `python server.py java JAR [CLASS_PATH]` or `python server.py pyiceberg`, in that engine's environment.
 
 A line of JSON in: {"check": arguments of java_check.py or pyiceberg_check.py} or {"code": Python text, "arguments": sys.argv[1:]}.
 A line of JSON out: {"out": what it printed, "code": exit code} or {"failed": traceback, "out": …}. Whatever else writes to stdout goes to stderr.
@@ -33,11 +33,13 @@ SETTINGS = {
 class JavaEngine:
     """One JVM; every request has a session of its own, with its own catalogs and settings."""
 
-    def __init__(self, jar):
+    def __init__(self, jar, class_path=""):
         os.environ["PYSPARK_PYTHON"] = sys.executable
         from pyspark.sql import SparkSession
 
         builder = SparkSession.builder.master("local[2]").config("spark.jars", jar)
+        if class_path:
+            builder = builder.config("spark.driver.extraClassPath", class_path)
         for key, value in SETTINGS.items():
             builder = builder.config(key, value)
         self.jar, self.root = jar, builder.getOrCreate()

@@ -78,11 +78,11 @@ def decode_manifest(
     names = [c.name for c in COLUMNS if columns is None or c.name in columns]
     if data is None:
         data = _read(path, file)
-    if len(data) < manifest.manifest_length:
-        text = f"Manifest {file} has {len(data)} bytes, but the manifest list says {manifest.manifest_length}."
-        raise CorruptData(text, file=file)
     container = read_container(data, file)
     with reading("manifest", file):
+        if len(data) < manifest.manifest_length and not _is_whole(container, manifest):
+            text = f"Manifest {file} has {len(data)} bytes, but the manifest list says {manifest.manifest_length}."
+            raise CorruptData(text, file=file)
         plan = _plan(container.schema)
         part, numbers = (container, None) if choose is None else choose(container)
         if javas := _fixed_as_bytes(plan):
@@ -127,10 +127,22 @@ def _decoded_together(alike: Sequence[tuple[Container, ManifestFile]], columns: 
 
 
 def _as_listed(entries: int, container: Container, manifest: ManifestFile) -> bool:
-    """Tell whether a manifest has the length and the number of entries that the manifest list says, where it says so."""
+    """Tell whether a manifest has the number of entries that the manifest list says; where it does not say so, the length."""
+    stated = _stated(manifest)
+    return len(container.data) >= manifest.manifest_length if stated is None else stated == entries
+
+
+def _stated(manifest: ManifestFile) -> int | None:
+    """Return how many entries a manifest has according to the manifest list; None where this does not tell."""
     counts = (manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count)
     stated = [n for n in counts if n is not None]
-    return len(container.data) >= manifest.manifest_length and (len(stated) < len(counts) or sum(stated) == entries)
+    return sum(stated) if len(stated) == len(counts) else None
+
+
+def _is_whole(container: Container, manifest: ManifestFile) -> bool:
+    """Tell whether a manifest that is shorter than the manifest list says was not cut off: it has every entry that the list counts. Java's
+    rewrite_table_path gives the manifests of a copy the lengths of the originals, whose paths may be longer."""
+    return _stated(manifest) == sum(count for count, _, _ in container.spans)
 
 
 def _rows_at(table: pa.Table, numbers: Numbers | None) -> pa.Table:

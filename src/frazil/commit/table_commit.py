@@ -30,6 +30,7 @@ from frazil.errors import (
     CommitFailedException,
     CommitStateUnknownException,
     FrazilError,
+    NoSuchFileError,
     NoSuchTableError,
     TableAlreadyExistsError,
     ValidationException,
@@ -144,16 +145,17 @@ class TableCommit:
             if isinstance(ready, AlreadyDone) and ready.snapshot_id in self.context.snapshot_ids():
                 # An earlier attempt of this commit was applied, and its snapshot has been expired since.
                 return self.succeeded(self.base)
-            if ready is None or isinstance(ready, AlreadyDone):
-                self.take_back()
-                return self.outcome(self.base, 0, ready)
             match outcome:
+                case Conflict():
+                    lost = time.monotonic() - begun
+                    self.sleep(self.pause(lost))
+                case _ if ready is None or isinstance(ready, AlreadyDone):
+                    self.take_back()
+                    return self.outcome(self.base, 0, ready)
                 case Committed(table=table):
                     return self.succeeded(table)
                 case Unknown(cause=cause):
                     return self.recognised(ready, cause)
-            lost = time.monotonic() - begun
-            self.sleep(self.pause(lost))
 
     def write_new_manifests(self) -> None:
         """Write the new manifests while other commits have their turn, so that the attempt finds them written. Errors are suppressed here:
@@ -168,7 +170,10 @@ class TableCommit:
     def attempt(self) -> tuple[PreparedCommit | AlreadyDone | None, Outcome]:
         """Plan the actions on the table's present state (see `plan`) and swap; return the plan and the outcome of the swap. After a
         conflict the base is loaded again, and the next attempt may begin. Raises CommitFailedException when no retry is left."""
-        ready = plan(self.base.metadata, self.actions, self.context)
+        try:
+            ready = plan(self.base.metadata, self.actions, self.context)
+        except NoSuchFileError as missing:
+            return None, self.outdated(missing)
         if ready is None or isinstance(ready, AlreadyDone):
             return ready, Committed(self.base)
         outcome = self.swap(ready)
@@ -177,10 +182,24 @@ class TableCommit:
             if self.landed(self.base.metadata, ready):
                 return ready, Committed(self.base)
             self.swapping = False
-            self.check_retries(outcome.reason)
-            self.context.attempt += 1
-            self.context.now_ms = max(self.context.now_ms, time.time_ns() // 1_000_000)
+            self.begin_next(outcome.reason)
         return ready, outcome
+
+    def outdated(self, missing: NoSuchFileError) -> Conflict:
+        """Load the table again after a file of its present state was not found: others have committed, and expired this state. Raises the
+        error where nobody has committed, since the table itself lacks the file then."""
+        stale = self.base.metadata_location
+        self.next_base()
+        if self.base.metadata_location == stale:
+            raise missing
+        self.begin_next(str(missing))
+        return Conflict(str(missing))
+
+    def begin_next(self, reason: str) -> None:
+        """Begin the next attempt. Raises CommitFailedException when no retry is left."""
+        self.check_retries(reason)
+        self.context.attempt += 1
+        self.context.now_ms = max(self.context.now_ms, time.time_ns() // 1_000_000)
 
     def check_retries(self, reason: str) -> None:
         """Check that retries are left. Raises CommitFailedException when commit.retry.num-retries or commit.retry.total-timeout-ms is used

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from frazil.dropin.names import is_ours, led_to_ours
-from frazil.dropin.tables import create_empty, open_table, split_branch
+from frazil.dropin.tables import create_empty, open_table, split_branch, with_branch
 from frazil.errors import InvalidInput, NoSuchTableError, Unsupported
 from frazil.spark.door.doors import sink_table
 from frazil.spark.host.jvm import is_classic
@@ -129,7 +129,7 @@ class IcebergStreamWriter:
             create_empty(head, self._frame.schema, self._options, spark, self._partitions)
             table = open_table(head, self._options, spark)
         self._check_layout(name, table)
-        options = {**self._options, **({"branch": branch} if branch else {})}
+        options = with_branch(self._options, branch)
         target = sink_table(table._backend, table._loaded, name)
         return start(self.own, self._frame, target, SinkArguments(options=options, output_mode=self._output, ends=self._ends))
 

@@ -53,6 +53,18 @@ def split_branch(name: str) -> tuple[str, str | None]:
     return head, str(selector["branch"])
 
 
+def with_branch(options: Mapping[str, Any], branch: str | None) -> dict[str, Any]:
+    """Return the options of a write with the branch that the table's name selects, if it does. Raises InvalidInput where an option names
+    another one."""
+    if branch is None:
+        return dict(options)
+    given = next((str(v) for k, v in options.items() if k.lower() == "branch" and v is not None), branch)
+    if given != branch:
+        text = f"The name of the table says branch {branch!r}, the option branch {given!r}."
+        raise InvalidInput(text, hint="Give one of them.")
+    return {**{k: v for k, v in options.items() if k.lower() != "branch"}, "branch": branch}
+
+
 def open_table(name: str, options: Mapping[str, Any], spark: Any = None) -> Table:
     """Open the table to write to. `spark`: the session whose catalogs apply; default: the running one. Raises InvalidInput for a metadata
     table, NoSuchTableError."""

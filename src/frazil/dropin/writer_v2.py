@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from frazil.dropin.names import catalog_of, is_ours, led_to_ours
-from frazil.dropin.tables import create, insert, open_table, split_branch, sql_of, term_of
+from frazil.dropin.tables import create, insert, open_table, split_branch, sql_of, term_of, with_branch
 from frazil.errors import InvalidInput, NoSuchTableError, Unsupported
 from frazil.spec.properties import DATA_FORMAT
 
@@ -131,4 +131,4 @@ class IcebergWriterV2:
             raise NoSuchTableError(e.message, hint="create() makes a new table.", table=name) from e
         self._check_existing(name)
         where = sql_of(spark, table, condition[0]) if condition else None
-        insert(self._frame, table, {**self._options, **({"branch": branch} if branch else {})}, where=where, **overwrite_args)
+        insert(self._frame, table, with_branch(self._options, branch), where=where, **overwrite_args)

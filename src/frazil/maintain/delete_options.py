@@ -53,7 +53,8 @@ def delete_rewrite_options(options: Mapping[str, Any] | None, metadata: TableMet
             raise InvalidInput(f"Unknown option {name!r} of rewrite_position_delete_files.", hint=f"Known: {', '.join(_KNOWN)}.")
     whole = _DeleteOptionReader(texts).whole
     target = whole("target-file-size-bytes", DELETE_TARGET_FILE_SIZE.of(metadata.properties), 1)
-    smallest, largest = whole("min-file-size-bytes", int(target * _SMALLEST), 0), whole("max-file-size-bytes", int(target * _LARGEST), 1)
+    smallest = whole("min-file-size-bytes", int(target * _SMALLEST), 0)
+    largest = whole("max-file-size-bytes", max(int(target * _LARGEST), target + 1), 1)
     if not smallest < target < largest:
         text = f"min-file-size-bytes ({smallest}) < target-file-size-bytes ({target}) < max-file-size-bytes ({largest}) does not hold."
         raise InvalidInput(text, hint="Set all three.", table=metadata.location)

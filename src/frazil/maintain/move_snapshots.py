@@ -20,10 +20,14 @@ from frazil.commit.evolve import manage_snapshots
 from frazil.errors import InvalidInput, ValidationException
 from frazil.maintain.current_state import newest_state
 from frazil.maintain.procedure import MaintainedTable, ProcedureResult
+from frazil.maintain.progress import ProgressCallback, progress
 from frazil.ops.preview import Preview
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.shown import time_text
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.spec.updates import Update
+
+_SHOWN = 20  # ancestors in a repr
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -63,6 +67,11 @@ class AncestorsResult(ProcedureResult):
         columns = list(zip(*self.ancestors, strict=True)) or [(), ()]
         return pa.table({n: pa.array(c, pa.int64()) for n, c in zip(("snapshot_id", "timestamp"), columns, strict=True)})
 
+    def __repr__(self) -> str:
+        lines = [f"{snapshot_id}  {time_text(ms)}" for snapshot_id, ms in self.ancestors[:_SHOWN]]
+        more = [f"and {len(self.ancestors) - _SHOWN:,} older ones"] if len(self.ancestors) > _SHOWN else []
+        return "\n    ".join([f"AncestorsResult({len(self.ancestors):,} snapshots, newest first)", *lines, *more])
+
 
 @dataclass(frozen=True)
 class _Moved:
@@ -100,8 +109,15 @@ def head_of(metadata: TableMetadata, branch: str) -> int | None:
     return None if ref is None else ref.snapshot_id
 
 
-def _move(table: MaintainedTable, action: Action, dry_run: bool) -> _Moved:
+def _move(table: MaintainedTable, action: Action, dry_run: bool, callback: ProgressCallback | None) -> _Moved:
     """Commit the action to the newest state of the table; in a dry run, apply it to a copy of the metadata."""
+    with progress(1, "branches moved", callback) as shown:
+        moved = _moved(table, action, dry_run)
+        shown.advance()
+    return moved
+
+
+def _moved(table: MaintainedTable, action: Action, dry_run: bool) -> _Moved:
     started = time.monotonic()
     newest = newest_state(table, dry_run)
     if dry_run:
@@ -123,41 +139,50 @@ def _move(table: MaintainedTable, action: Action, dry_run: bool) -> _Moved:
     return _Moved(recorded.before, states[-1].metadata, False, time.monotonic() - started)
 
 
-def _moved_main(table: MaintainedTable, action: Action, dry_run: bool) -> MovedSnapshotResult:
-    moved = _move(table, action, dry_run)
+def _moved_main(table: MaintainedTable, action: Action, dry_run: bool, callback: ProgressCallback | None) -> MovedSnapshotResult:
+    moved = _move(table, action, dry_run, callback)
     return MovedSnapshotResult(
         previous_snapshot_id=moved.before.current_snapshot_id, current_snapshot_id=moved.head(), dry_run=dry_run, seconds=moved.seconds
     )
 
 
-def rollback_to_snapshot(table: MaintainedTable, snapshot_id: int, dry_run: bool = False) -> MovedSnapshotResult:
+def rollback_to_snapshot(
+    table: MaintainedTable, snapshot_id: int, dry_run: bool = False, callback: ProgressCallback | None = None
+) -> MovedSnapshotResult:
     """Roll main back to one of its ancestors."""
-    return _moved_main(table, MetadataChange(manage_snapshots.rollback_to(snapshot_id)), dry_run)
+    return _moved_main(table, MetadataChange(manage_snapshots.rollback_to(snapshot_id)), dry_run, callback)
 
 
-def rollback_to_timestamp(table: MaintainedTable, timestamp_ms: int, dry_run: bool = False) -> MovedSnapshotResult:
+def rollback_to_timestamp(
+    table: MaintainedTable, timestamp_ms: int, dry_run: bool = False, callback: ProgressCallback | None = None
+) -> MovedSnapshotResult:
     """Roll main back to its newest ancestor that is older than a time."""
-    return _moved_main(table, MetadataChange(manage_snapshots.rollback_to_timestamp(timestamp_ms)), dry_run)
+    return _moved_main(table, MetadataChange(manage_snapshots.rollback_to_timestamp(timestamp_ms)), dry_run, callback)
 
 
 def set_current_snapshot(
-    table: MaintainedTable, snapshot_id: int | None = None, ref: str | None = None, dry_run: bool = False
-) -> MovedSnapshotResult:
+    table: MaintainedTable, snapshot_id: int | None = None, ref: str | None = None, dry_run: bool = False,
+    callback: ProgressCallback | None = None,
+) -> MovedSnapshotResult:  # fmt: skip
     """Set main to any snapshot, by its id or by a branch or tag."""
     if (snapshot_id is None) == (ref is None):
         raise InvalidInput("Either snapshot_id or ref must be provided, not both.", table=table.name)
-    return _moved_main(table, MetadataChange(manage_snapshots.set_current(snapshot_id, ref)), dry_run)
+    return _moved_main(table, MetadataChange(manage_snapshots.set_current(snapshot_id, ref)), dry_run, callback)
 
 
-def cherrypick_snapshot(table: MaintainedTable, snapshot_id: int, dry_run: bool = False) -> PickedSnapshotResult:
+def cherrypick_snapshot(
+    table: MaintainedTable, snapshot_id: int, dry_run: bool = False, callback: ProgressCallback | None = None
+) -> PickedSnapshotResult:
     """Apply the change of a snapshot again on top of main."""
-    moved = _move(table, CherryPick(snapshot_id), dry_run)
+    moved = _move(table, CherryPick(snapshot_id), dry_run, callback)
     return PickedSnapshotResult(
         source_snapshot_id=snapshot_id, current_snapshot_id=moved.head(), dry_run=dry_run, seconds=moved.seconds
     )  # fmt: skip
 
 
-def publish_changes(table: MaintainedTable, wap_id: str, dry_run: bool = False) -> PickedSnapshotResult:
+def publish_changes(
+    table: MaintainedTable, wap_id: str, dry_run: bool = False, callback: ProgressCallback | None = None
+) -> PickedSnapshotResult:
     """Pick the snapshot that was staged under a WAP id."""
     newest = newest_state(table, dry_run)
     staged = [s.snapshot_id for s in newest.metadata.snapshots if s.summary.get("wap.id") == wap_id]
@@ -172,21 +197,27 @@ def publish_changes(table: MaintainedTable, wap_id: str, dry_run: bool = False) 
             hint="The id is that of spark.wap.id when the rows were written; the snapshot may have expired.",
             table=newest.metadata.location,
         )  # fmt: skip
-    return cherrypick_snapshot(newest, staged[0], dry_run)
+    return cherrypick_snapshot(newest, staged[0], dry_run, callback)
 
 
-def fast_forward(table: MaintainedTable, branch: str, to: str, dry_run: bool = False) -> FastForwardResult:
+def fast_forward(
+    table: MaintainedTable, branch: str, to: str, dry_run: bool = False, callback: ProgressCallback | None = None
+) -> FastForwardResult:
     """Move a branch forward to the head of another one; a branch that does not exist is created."""
-    moved = _move(table, MetadataChange(manage_snapshots.fast_forward(branch, to)), dry_run)
+    moved = _move(table, MetadataChange(manage_snapshots.fast_forward(branch, to)), dry_run, callback)
     return FastForwardResult(
         branch_updated=branch, previous_ref=head_of(moved.before, branch), updated_ref=moved.head(branch), dry_run=dry_run,
         seconds=moved.seconds,
     )  # fmt: skip
 
 
-def ancestors_of(table: MaintainedTable, snapshot_id: int | None = None, dry_run: bool = False) -> AncestorsResult:
+def ancestors_of(
+    table: MaintainedTable, snapshot_id: int | None = None, dry_run: bool = False, callback: ProgressCallback | None = None
+) -> AncestorsResult:
     """List the ancestors of a snapshot (None: the current one) as far as the table keeps them."""
     started, metadata = time.monotonic(), newest_state(table, table.backend is None).metadata
     start = metadata.current_snapshot() if snapshot_id is None else metadata.snapshot_by_id(snapshot_id)
-    ancestors = tuple((s.snapshot_id, s.timestamp_ms) for s in metadata.ancestors(start))
+    with progress(None, "snapshots listed", callback) as shown:
+        ancestors = tuple((s.snapshot_id, s.timestamp_ms) for s in metadata.ancestors(start))
+        shown.advance(len(ancestors))
     return AncestorsResult(ancestors=ancestors, dry_run=dry_run, seconds=time.monotonic() - started)

@@ -29,8 +29,7 @@ def check_place(table: LoadedTable, location: str | None) -> str:
     """Return the directory to clean up (None: the table's location). Raises ValidationException for one that is not the table's own, and
     where the table's current metadata file lies elsewhere: it is a copy then, and the files at its location are another table's."""
     metadata = table.metadata
-    places = [metadata.location, *(metadata.properties.get(p.name, "") for p in _PLACES)]
-    places = [place for place in places if normalise(place).strip("/")]  # "/" holds files of anybody
+    places = _places(metadata)
     place = metadata.location if location is None else place_of(location)
     if not any(is_inside(place, own) for own in places):
         raise ValidationException(
@@ -51,6 +50,25 @@ def check_place(table: LoadedTable, location: str | None) -> str:
             table=metadata.location, file=current,
         )  # fmt: skip
     return place
+
+
+def metadata_directories(table: LoadedTable, place: str) -> list[str]:
+    """List the directories outside of `place` that may hold metadata of tables whose files are in it: the table's own, and those that a
+    table has whose directory lies between the table's and `place`."""
+    metadata = table.metadata
+    directories = [metadata_root(metadata.location, metadata.properties)]
+    above = place.rstrip("/").rpartition("/")[0]
+    while any(is_inside(above, own) for own in _places(metadata)):
+        directories.append(join(above, "metadata"))
+        above = above.rpartition("/")[0]
+    distinct = {normalise(directory): directory for directory in reversed(directories)}
+    return [directory for directory in distinct.values() if not is_inside(directory, place)]
+
+
+def _places(metadata: TableMetadata) -> list[str]:
+    """List the directories that are the table's own."""
+    places = [metadata.location, *(metadata.properties.get(p.name, "") for p in _PLACES)]
+    return [place for place in places if normalise(place).strip("/")]  # "/" holds files of anybody
 
 
 def _is_really_inside(path: str, directory: str | None) -> bool:

@@ -83,11 +83,16 @@ class ProcedureResult:
         print(repr(self))
 
     def __repr__(self) -> str:
-        def shown(value: Any) -> str:
-            return f"{value:,.2f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+        values = {f.name: v for f in fields(self) if f.repr and f.name not in ("dry_run", "seconds") and (v := getattr(self, f.name))}
+        numbers = ", ".join(f"{name}={_shown(name, value)}" for name, value in values.items())
+        return f"{type(self).__name__}({'dry run' if self.dry_run else 'done'}: {numbers or 'nothing to do'}, seconds={self.seconds:,.2f})"
 
-        numbers = ", ".join(f"{f.name}={shown(v)}" for f in fields(self) if f.repr and f.name != "dry_run" and (v := getattr(self, f.name)))
-        return f"{type(self).__name__}({'dry run' if self.dry_run else 'done'}: {numbers or 'nothing to do'})"
+
+def _shown(name: str, value: Any) -> str:
+    """Write a value as text: numbers with commas, ids as they are typed."""
+    if isinstance(value, float):
+        return f"{value:,.2f}"
+    return f"{value:,}" if isinstance(value, int) and not name.endswith(("_id", "_ref", "_from")) else str(value)
 
 
 def _arrow_type(column: Field[Any]) -> pa.DataType | None:

@@ -19,6 +19,7 @@ from frazil.commit.cleanup import remove
 from frazil.commit.replace_deletes import ReplaceDeletes
 from frazil.commit.table_commit import commit
 from frazil.errors import InvalidInput, ValidationException
+from frazil.maintain.current_state import newest_readable
 from frazil.maintain.procedure import MaintainedTable
 from frazil.ops.in_process import IN_PROCESS
 from frazil.ops.naming import naming
@@ -46,8 +47,9 @@ Work = Callable[[Step], Ready | None]
 
 
 def newest(table: MaintainedTable) -> LoadedTable:
-    """Load the newest state of a table; of a table that is read-only, return the state that it was opened with."""
-    return table.loaded if table.backend is None else table.newest()
+    """Load the newest state of a table; of a table that is read-only, return the state that it was opened with. Raises ValidationError for
+    a table that was dropped and created again."""
+    return newest_readable(table).loaded
 
 
 def step_of(table: MaintainedTable, loaded: LoadedTable, branch: str, options: WriteOptions) -> Step:

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.arrow.values.frames import as_arrow
+from frazil.catalog import LoadedTable
 from frazil.commit.apply import now_millis
 from frazil.errors import InvalidInput, ValidationException
 from frazil.expr.building import column, from_numpy, to_numpy
@@ -27,7 +28,7 @@ from frazil.maintain.expire_snapshots import check_gc
 from frazil.maintain.expired_files import statistics_of
 from frazil.maintain.listing import ListedFiles, Numbers, hidden_rule, list_files, with_times
 from frazil.maintain.locations import Flags, KnownLocations, PrefixRule, below_path, flattened
-from frazil.maintain.orphan_checks import check_place, refuse_fast_clock, refuse_other_tables
+from frazil.maintain.orphan_checks import check_place, metadata_directories, refuse_fast_clock, refuse_other_tables
 from frazil.maintain.procedure import MaintainedTable, ProcedureResult
 from frazil.maintain.progress import ProgressCallback, progress
 from frazil.maintain.removal import delete_files, deleting_threads
@@ -175,7 +176,7 @@ class _Search:
         self._add_new(newest.metadata, newest.loaded.metadata_location)
         candidates = _together([self._unknown(batch) for batch in unknown])
         del unknown
-        refuse_other_tables(newest.loaded, candidates)
+        refuse_other_tables(newest.loaded, _together([candidates, *self._metadata_beside(newest.loaded)]))
         return self._old_ones(candidates)
 
     def without_new(self, candidates: _Orphans, newest: MaintainedTable) -> _Orphans:
@@ -203,10 +204,10 @@ class _Search:
         )  # fmt: skip
 
     def _of_other_stores(self, paths: pa.Array) -> Flags:
-        """Mark files of a list under another scheme or authority than the directory that is cleaned up, where it has one."""
+        """Mark files of a list under another scheme or authority than the directory that is cleaned up."""
         rule, marked = self._request.rule, np.zeros(len(paths), np.bool_)
         ((own, _, _),) = rule.split(column([self._place], pa.string()))
-        for prefix, _, here in rule.split(paths) if own and len(paths) else ():
+        for prefix, _, here in rule.split(paths) if len(paths) else ():
             marked[slice(None) if here is None else here] = prefix != own
         return marked
 
@@ -239,6 +240,15 @@ class _Search:
         hides, workers = hidden_rule(self._table.metadata), max(threads, default_workers())
         for batch in list_files(self._table.storage, self._place, hides, workers, self._request.prefix_listing, self._unless_known):
             yield self._unknown(batch) if batch.linked else batch
+
+    def _metadata_beside(self, loaded: LoadedTable) -> Iterator[ListedFiles]:
+        """Yield what the table does not name of the metadata outside of the directory that is cleaned up, which tells whose files are
+        in it."""
+        if self._request.file_list_view is None:
+            hides = hidden_rule(loaded.metadata)
+            for directory in metadata_directories(loaded, self._place):
+                for batch in list_files(loaded.storage, directory, hides, default_workers(), keep=self._unless_known):
+                    yield self._unknown(batch) if batch.linked else batch
 
     def _unless_known(self, batch: ListedFiles) -> ListedFiles:
         """Drop the files that the table names, in the thread that lists them. Batches with links stay: what these lead to becomes known."""

@@ -122,33 +122,43 @@ class MaintenanceTable:
             raise InvalidInput("sort_by must not be empty when provided", hint="None sorts by all fields of the partition spec.")
         return rewrite_manifests.rewrite_manifests(self._table("in-process"), spec_id, fields, dry_run=dry_run, callback=progress)
 
-    def ancestors_of(self, snapshot_id: int | None = None, *, dry_run: bool = False) -> AncestorsResult:
+    def ancestors_of(
+        self, snapshot_id: int | None = None, *, dry_run: bool = False, progress: ProgressCallback | None = None
+    ) -> AncestorsResult:
         """List the ancestors of a snapshot, newest first (None: of the current one)."""
-        return move_snapshots.ancestors_of(self._table("in-process"), snapshot_id, dry_run)
+        return move_snapshots.ancestors_of(self._table("in-process"), snapshot_id, dry_run, progress)
 
-    def rollback_to_snapshot(self, snapshot_id: int, *, dry_run: bool = False) -> MovedSnapshotResult:
+    def rollback_to_snapshot(
+        self, snapshot_id: int, *, dry_run: bool = False, progress: ProgressCallback | None = None
+    ) -> MovedSnapshotResult:
         """Roll main back to one of its ancestors."""
-        return move_snapshots.rollback_to_snapshot(self._table("in-process"), snapshot_id, dry_run)
+        return move_snapshots.rollback_to_snapshot(self._table("in-process"), snapshot_id, dry_run, progress)
 
-    def rollback_to_timestamp(self, timestamp: Time, *, dry_run: bool = False) -> MovedSnapshotResult:
+    def rollback_to_timestamp(
+        self, timestamp: Time, *, dry_run: bool = False, progress: ProgressCallback | None = None
+    ) -> MovedSnapshotResult:
         """Roll main back to its newest ancestor that is older than a time."""
-        return move_snapshots.rollback_to_timestamp(self._table("in-process"), milliseconds(timestamp), dry_run)
+        return move_snapshots.rollback_to_timestamp(self._table("in-process"), milliseconds(timestamp), dry_run, progress)
 
-    def set_current_snapshot(self, snapshot_id: int | None = None, ref: str | None = None, *, dry_run: bool = False) -> MovedSnapshotResult:
+    def set_current_snapshot(
+        self, snapshot_id: int | None = None, ref: str | None = None, *, dry_run: bool = False, progress: ProgressCallback | None = None
+    ) -> MovedSnapshotResult:
         """Set main to any snapshot, by its id or by a branch or tag."""
-        return move_snapshots.set_current_snapshot(self._table("in-process"), snapshot_id, ref, dry_run)
+        return move_snapshots.set_current_snapshot(self._table("in-process"), snapshot_id, ref, dry_run, progress)
 
-    def cherrypick_snapshot(self, snapshot_id: int, *, dry_run: bool = False) -> PickedSnapshotResult:
+    def cherrypick_snapshot(
+        self, snapshot_id: int, *, dry_run: bool = False, progress: ProgressCallback | None = None
+    ) -> PickedSnapshotResult:
         """Apply the change of a staged snapshot on top of main."""
-        return move_snapshots.cherrypick_snapshot(self._table("in-process"), snapshot_id, dry_run)
+        return move_snapshots.cherrypick_snapshot(self._table("in-process"), snapshot_id, dry_run, progress)
 
-    def publish_changes(self, wap_id: str, *, dry_run: bool = False) -> PickedSnapshotResult:
+    def publish_changes(self, wap_id: str, *, dry_run: bool = False, progress: ProgressCallback | None = None) -> PickedSnapshotResult:
         """Publish the snapshot that was staged under a WAP id."""
-        return move_snapshots.publish_changes(self._table("in-process"), wap_id, dry_run)
+        return move_snapshots.publish_changes(self._table("in-process"), wap_id, dry_run, progress)
 
-    def fast_forward(self, branch: str, to: str, *, dry_run: bool = False) -> FastForwardResult:
+    def fast_forward(self, branch: str, to: str, *, dry_run: bool = False, progress: ProgressCallback | None = None) -> FastForwardResult:
         """Move a branch forward to the head of another one; a branch that does not exist is created."""
-        return move_snapshots.fast_forward(self._table("in-process"), branch, to, dry_run)
+        return move_snapshots.fast_forward(self._table("in-process"), branch, to, dry_run, progress)
 
     def rewrite_data_files(
         self,

@@ -363,7 +363,8 @@ class Table(CommittingVerbs):
     ) -> None:
         """Announce a partition as complete by hand, `t.mark_partition_done({"dt": "2026-01-01"})`: see `t.inspect.partition_commits()`.
 
-        `partition`: a value for each partition field, as in folders' names (`{"ts_day": "2026-01-01"}`); None is null.
+        `partition`: a value for each partition field, Python's own or text as in folders' names (`{"ts_day": "2026-01-01"}`); None is
+        null. Raises InvalidInput for one that the field cannot have.
         `policies`, `options`: what announces it, as for streams, like `sink_partition_commit_policy_kind="merge,success-file"`; without
         them it is recorded in the table alone.
         """

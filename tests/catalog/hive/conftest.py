@@ -13,6 +13,7 @@ import pytest
 import frazil
 from frazil.catalog import Catalog
 from tests.catalog.conftest import HIVE
+from tests.peers import checks
 
 METASTORES = [kind for kind, variable in HIVE.items() if os.environ.get(variable)]
 
@@ -49,3 +50,10 @@ def opened(address: str, db: str, tmp_path: Path) -> Iterator[Callable[..., Cata
     yield catalog
     for one in catalogs:
         one.close()
+
+
+@pytest.fixture
+def java(metastore: str, request: pytest.FixtureRequest) -> checks.JavaCheck:
+    """Java Iceberg as it can speak to the metastore of this test."""
+    engine: checks.JavaCheck = request.getfixturevalue("java_of_hive4" if metastore == "hive4" else "java_check")
+    return engine

@@ -1,4 +1,5 @@
-"""Signature Version 4: AWS's own test suite (awslabs/aws-c-auth, tests/aws-signing-test-suite/v4), and what a server is sent."""
+"""Signature Version 4: AWS's own test suite (awslabs/aws-c-auth, tests/aws-signing-test-suite/v4), requests to Glue and S3 Tables as botocore 1.44.8
+signs them (its SigV4Auth, at the time of that suite), and what a server is sent."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from tests.catalog.conftest import TABLE, set_to, swap
 from tests.catalog.rest.conftest import Server, table_json
 
 VECTORS: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "sigv4_vectors.json").read_text())
+ENDPOINTS: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "sigv4_endpoints.json").read_text())
 SECRET = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
 OWN = {"rest.sigv4-enabled": "true", "rest.signing-region": "eu-west-1", "rest.access-key-id": "AKIDEXAMPLE", "rest.secret-access-key": SECRET}
 ROUTE = "/v1/namespaces/db/tables/t"
@@ -27,6 +29,16 @@ def test_signatures_are_those_that_aws_publishes(name: str) -> None:
     signing = Signing("us-east-1", "service", "AKIDEXAMPLE", SECRET, v["token"])
     found = authorization(signing, v["method"], f"https://example.amazonaws.com{v['target']}", v["headers"], v["body"].encode(), "20150830T123600Z")
     assert found == v["authorization"]
+
+
+@pytest.mark.parametrize("name", ENDPOINTS)
+def test_requests_to_glue_and_s3_tables_are_signed_as_aws_own_client_signs_them(name: str) -> None:
+    v = ENDPOINTS[name]
+    signing = Signing(v["region"], v["service"], "AKIDEXAMPLE", SECRET, v["token"])
+    body, headers = (v["body"].encode(), {"Content-Type": "application/json"}) if v["body"] else (None, {})
+    sent = signed_headers(signing, v["method"], v["url"], headers, body, now=1440938160)
+    assert sent["Authorization"] == v["authorization"] and sent.get("X-Amz-Security-Token") == v["token"]
+    assert f"/{name.partition('-')[0]}/aws4_request" in v["authorization"]
 
 
 def test_a_path_is_encoded_once_more_than_it_is_sent_and_a_port_is_part_of_the_host() -> None:

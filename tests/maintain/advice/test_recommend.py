@@ -20,7 +20,8 @@ from frazil.commit.actions import MetadataChange, RowDelta
 from frazil.errors import CommitFailedException, CommitStateUnknownException, InvalidInput
 from frazil.maintain.advice import metadata_files
 from frazil.maintain.advice.auto import AutoResult, auto
-from frazil.maintain.advice.finding import Cure, Finding, Findings, count_text, minutes_text
+from frazil.maintain.advice.finding import Cure, Finding, Findings, count_text, minutes_text, saving_text
+from frazil.maintain.compact.options import CompactionOptions
 from frazil.maintain.lease import LEASE, LEASE_SECONDS, LeaseHeld, is_held, lease
 from frazil.maintain.procedure import ProcedureResult
 from frazil.spec.snapshot import SnapshotRef
@@ -135,6 +136,30 @@ def test_a_table_without_sort_order_is_never_unsorted(home: Catalog) -> None:
     assert "unsorted" not in t.maintenance.recommend().kinds
 
 
+def test_small_files_that_would_become_few_are_not_unsorted(home: Catalog) -> None:
+    """One file of all rows is read whole by a search, in whatever order they are."""
+    t = healthy(home, sort_by=["id"])
+    for n in range(7):
+        t.append(rows(n + 1))
+    assert t.maintenance.recommend().kinds == ("small_files",)
+
+
+def test_files_of_several_partitions_overlap_by_partition(home: Catalog) -> None:
+    t = healthy(home, partition_by=["s"], sort_by=["id"], properties={"write.target-file-size-bytes": "600"})
+    for n in range(7):
+        t.append(rows(n + 1))
+    (found,) = (f for f in t.maintenance.recommend() if f.kind == "unsorted")
+    assert found.numbers["files"] == 16 and found.numbers["partitions"] == 2 and 4 < found.numbers["depth"] <= 8
+    assert "of the 8 files of a partition, on average over 2 partitions." in found.text
+    now = float(re.search(r"in ([\d.]+) of", found.text).group(1))  # type: ignore[union-attr]
+    share = int(re.search(r"reads about (\d+)% of", found.brings).group(1)) / 100  # type: ignore[union-attr]
+    options = CompactionOptions.of_target(600)
+    sizes = t.inspect.data_files()
+    of_each = [sum(f["file_size_in_bytes"] for f in sizes.to_pylist() if f["partition"] == {"s": p}) for p in ("v0", "v1")]
+    wanted = sum(size / options.files_for(size) for size in of_each) / sum(size * now / 8 for size in of_each)
+    assert share == pytest.approx(wanted, abs=0.02)
+
+
 def test_many_manifests_are_found(home: Catalog) -> None:
     t = healthy(home, properties={"write.target-file-size-bytes": "600"})
     for n in range(8):
@@ -165,6 +190,44 @@ def test_manifests_of_an_earlier_spec_are_cured_too(home: Catalog) -> None:
     done = t.maintenance.auto()
     assert [s.call for s in done.steps if s.kind == "manifests"] == calls and not done.failed
     assert t.refresh().inspect.manifests().num_rows == 2 and sorted(t.to_arrow()["id"].to_pylist()) == before
+
+
+@pytest.mark.parametrize("apart", [0, 11])
+def test_manifests_that_a_compaction_rewrites_are_told_not_to_be_left(home: Catalog, apart: int) -> None:
+    """The small files of one partition are compacted; the manifests of files that are alone in their partition stay."""
+    t = healthy(home, partition_by=["s"], properties={"commit.manifest-merge.enabled": "false"})
+    for n in range(11):
+        t.append(of_one_partition(1000 * n))
+    for n in range(apart):
+        t.append(pa.table({"id": [90_000 + n], "s": [f"alone {n}"]}))
+    (manifests,) = (f for f in t.maintenance.recommend() if f.kind == "manifests")
+    assert manifests.numbers["manifests"] == 12 + apart
+    left = manifests.left_after["small_files"]
+    assert (left is None) == (not apart) and ("nothing after the cure of small_files" in str(manifests)) == (not apart)
+    assert left is None or left.numbers["manifests"] == 2 + apart  # that of v1 too, beside the new one
+    planned = [(s.kind, s.call) for s in t.maintenance.auto(dry_run=True).steps]
+    done = t.maintenance.auto()
+    assert [(s.kind, s.call) for s in done.steps] == planned and not done.failed
+    assert [kind for kind, _ in planned] == ["small_files", *(["manifests"] if apart else [])] and t.maintenance.recommend().kinds == ()
+    assert left is None or done.steps[1].result.rewritten_manifests_count == left.numbers["manifests"]
+
+
+def test_expiry_is_told_to_free_what_its_snapshots_alone_need(home: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    t = healthy(home)
+    for n in range(10):
+        t.append(rows(100 * (n + 1)))
+    t.maintenance.rewrite_data_files()
+    staged = t.append(rows(5000), branch=None)
+    now = metadata_files.now_millis()
+    monkeypatch.setattr(metadata_files, "now_millis", lambda: now + 6 * DAY)
+    told = numbers(t, "snapshots")
+    monkeypatch.undo()
+    files = sum({f["file_path"]: f["file_size_in_bytes"] for f in t.inspect.all_data_files().to_pylist()}.values())
+    live = sum(f["file_size_in_bytes"] for f in t.inspect.data_files().to_pylist())
+    assert told["expirable"] == 12
+    done = t.maintenance.expire_snapshots(older_than=now + DAY, retain_last=1)
+    assert done.deleted_data_files_count == 12 and len(done.snapshot_ids) == 12 and staged.snapshot_id in done.snapshot_ids
+    assert told["bytes_freed"] == files - live
 
 
 def test_snapshots_beyond_retention_are_found_and_refs_are_kept(home: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -420,6 +483,10 @@ def test_a_lease_is_renewed_between_cures_and_one_that_was_lost_ends_auto(home: 
 
 def test_numbers_are_told_in_plain_words() -> None:
     assert [minutes_text(m) for m in (0.0, 0.01, 1.0, 30)] == ["1 s", "1 s", "60 s", "30 min"]
+    assert [minutes_text(m) for m in (119, 600)] == ["119 min", "10.0 h"]
+    assert [saving_text(s) for s in (0.04, 2.46, 42, 600)] == [
+        "", ", which saves about 2.5 s", ", which saves about 42 s", ", which saves about 10 min",
+    ]  # fmt: skip
     assert [count_text(n, "manifest") for n in (1, 2, 1000)] == ["1 manifest", "2 manifests", "1,000 manifests"]
 
 

@@ -20,7 +20,10 @@ from frazil.ops.operation import TableOperation
 from frazil.table.table import Table
 from frazil.testing import FlakyBackend
 from tests.builders.catalogs import catalog_of
+from tests.builders.frames import ids
 from tests.maintain.compacting import ALL, LINEAGE, STRATEGIES, Meanwhile, rows, rows_of_file, table_of
+from tests.maintain.support import LATER, add, table_in
+from tests.spark.deleting import take_keys
 
 BY_NAME = pytest.mark.parametrize("how", STRATEGIES, ids=lambda h: str(h.get("sort_order", h["strategy"])))
 
@@ -58,6 +61,65 @@ def test_rows_deleted_meanwhile_stay_deleted(tmp_path: Path, how: dict[str, Any]
         assert rows(table, LINEAGE) == rows(other, LINEAGE)
     assert table.inspect.data_files().num_rows < other.inspect.data_files().num_rows
     assert table.current_snapshot().operation == "replace" and files_left(table) == set()
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("partial", [False, True])
+def test_rows_whose_deletes_are_rolled_back_meanwhile_come_back(tmp_path: Path, version: int, partial: bool) -> None:
+    table = table_in(tmp_path, format_version=version)
+    for n in range(3):
+        add(table, 2 * n, 2 * n + 1)
+        add(table, 100 + n, p="b")
+    before = table.current_snapshot().snapshot_id
+    table.delete("id in (1, 2)", mode="merge-on-read", runner="in-process")
+    other = type(table)(table._backend, table._loaded, table._name)
+    runner = Meanwhile(lambda: other.maintenance.rollback_to_snapshot(before))
+    result = table.maintenance.rewrite_data_files(options={**ALL, "partial-progress.enabled": partial}, runner=runner)
+    assert runner.runs >= 1 and ids(table) == [*range(6), 100, 101, 102]
+    assert (result.failed_data_files_count, result.rewritten_data_files_count) == (3, 3)  # of partition a, and of partition b
+    start = table.current_snapshot().snapshot_id
+    table.delete("id in (1, 2)", mode="merge-on-read", runner="in-process")
+    runner = Meanwhile(lambda: other.maintenance.rollback_to_snapshot(start))
+    with pytest.raises(ValidationException, match="other deletes apply now to 2 of the files"):
+        table.maintenance.rewrite_data_files(options=ALL, where="p = 'a'", runner=runner)
+    assert ids(table.refresh()) == [*range(6), 100, 101, 102] and files_left(table) == set()
+
+
+def test_deletes_that_are_merged_before_the_history_expires_are_carried_over(tmp_path: Path) -> None:
+    table = table_in(tmp_path, format_version=2, properties={"write.delete.granularity": "file"})
+    add(table, *range(6))
+    add(table, 6, 7)
+    for gone in ("id = 1", "id = 2"):
+        table.delete(gone, mode="merge-on-read", runner="in-process")
+    with table.manage_snapshots() as snapshots:
+        snapshots.create_tag(table.current_snapshot().snapshot_id, "read")  # whose files are still there, though not its history
+    other = type(table)(table._backend, table._loaded, table._name)
+
+    def meanwhile() -> None:
+        other.refresh().delete("id = 3", mode="merge-on-read", runner="in-process")
+        other.maintenance.rewrite_position_delete_files(options=ALL, runner="in-process")
+        add(other.refresh(), 8)
+        other.maintenance.expire_snapshots(older_than=LATER)
+
+    runner = Meanwhile(meanwhile)
+    result = table.maintenance.rewrite_data_files(options=ALL, runner=runner)
+    assert runner.runs == 1 and result.failed_data_files_count == 0
+    assert ids(table) == [0, 4, 5, 6, 7, 8] and files_left(table) == set()
+
+
+def test_rows_that_an_older_equality_delete_deletes_meanwhile_stay_deleted(tmp_path: Path) -> None:
+    table = table_in(tmp_path, format_version=2)
+    add(table, 1, 2)
+    plain = add(table, 3)
+    take_keys(table, ("id",), [{"id": 1}], partition=("a",))
+    deleted = table.current_snapshot().snapshot_id
+    table.maintenance.set_current_snapshot(plain)
+    add(table, 9, p="b")
+    other = type(table)(table._backend, table._loaded, table._name)
+    runner = Meanwhile(lambda: other.maintenance.set_current_snapshot(deleted))
+    with pytest.raises(ValidationException):
+        table.maintenance.rewrite_data_files(options=ALL, runner=runner)
+    assert runner.runs == 1 and ids(table.refresh()) == [2, 3] and files_left(table) == set()
 
 
 @pytest.mark.parametrize("seed", range(8))

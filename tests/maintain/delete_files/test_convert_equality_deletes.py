@@ -15,7 +15,6 @@ from frazil.arrow.read.read_context import ReadOptions
 from frazil.errors import InvalidInput
 from frazil.table.table import Table
 from frazil.testing import FlakyRunner
-from tests.builders.examples import SOAK
 from tests.builders.files_on_disk import data_files_below, leftovers
 from tests.golden import names
 from tests.maintain.deletes import append, by_bounded_keys, by_keys, by_position, delete_files, filled, ids, made, rows, sum_of
@@ -234,15 +233,18 @@ def test_a_progress_callback_counts_data_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.java
+@pytest.mark.parametrize("goes_on", [False, pytest.param(True, marks=pytest.mark.soak)])
 @VERSIONS
-def test_java_and_pyiceberg_read_what_is_left(version: int, tmp_path: Path, java_check: Any, pyiceberg_check: Any) -> None:
+def test_java_and_pyiceberg_read_what_is_left(
+    version: int, goes_on: bool, tmp_path: Path, java_check: Any, pyiceberg_check: Any
+) -> None:
     t = filled(made(tmp_path, version, ("p",)))
     by_position(t, [1, 5])
     by_keys(t, range(0, 120, 3), partition=("a",))
     t.append(pa.table({"id": [3], "p": ["a"], "n": pa.array([1], pa.int32())}))
     convert(t)
     want = sum_of(t)
-    for found in (java_check([t.location()], write=SOAK)[t.location()], pyiceberg_check([t.location()])[t.location()]):
+    for found in (java_check([t.location()], write=goes_on)[t.location()], pyiceberg_check([t.location()])[t.location()]):
         assert found["ok"] and {"rows": found["rows"], "sum": found["sum"]} == want, found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -139,3 +140,79 @@ def test_what_others_committed_since_the_table_was_loaded_counts(tmp_path: Path)
     newer = add(other, 9)
     result = t.maintenance.rollback_to_snapshot(made[0])
     assert result.previous_snapshot_id == newer and ids(t) == [0]
+
+
+def test_results_show_ids_as_they_are_typed(tmp_path: Path) -> None:
+    t, made = grown(tmp_path)
+    assert f"current_snapshot_id={made[0]}" in repr(t.maintenance.rollback_to_snapshot(made[0], dry_run=True))
+    shown = repr(t.maintenance.ancestors_of()).splitlines()
+    assert shown[0] == "AncestorsResult(3 snapshots, newest first)"
+    assert [line.split()[0] for line in shown[1:]] == [str(i) for i in reversed(made)] and all(line.endswith("UTC") for line in shown[1:])
+    for n in range(20):
+        add(t, n)
+    assert repr(t.maintenance.ancestors_of()).endswith("and 3 older ones")
+    assert repr(t.maintenance.rewrite_manifests(dry_run=True, spec_id=0)).startswith("RewriteManifestsResult(dry run: ")
+    t.maintenance.rewrite_manifests()
+    assert repr(t.maintenance.rewrite_manifests()).startswith("RewriteManifestsResult(done: nothing to do, ")
+
+
+JAVA = """
+import json
+picked, staged, first, second, millis = map(int, sys.argv[3:])
+told, steps = {}, {}
+def call(name, arguments):
+    made = [r.asDict() for r in spark.sql(f"CALL j.system.{name}('db.t'{arguments})").collect()]
+    steps[name] = [made, sorted(r[0] for r in spark.sql("SELECT id FROM j.db.t").collect())]
+call("ancestors_of", "")
+call("cherrypick_snapshot", f", {picked}")
+call("publish_changes", ", 'ours'")
+call("fast_forward", ", 'behind', 'main'")
+steps["behind"] = sorted(r[0] for r in spark.sql("SELECT id FROM j.db.t VERSION AS OF 'behind'").collect())
+call("rollback_to_snapshot", f", {second}")
+call("rollback_to_timestamp", f", timestamp_millis({millis})")
+call("set_current_snapshot", ", ref => 'ours'")
+spark.sql("ALTER TABLE j.db.t SET TBLPROPERTIES ('write.wap.enabled' = 'true')")
+for wap, value in (("javas", 300), ("javas too", 301)):
+    spark.conf.set("spark.wap.id", wap)
+    spark.sql(f"INSERT INTO j.db.t VALUES ({value}, 'a', 0)")
+spark.conf.unset("spark.wap.id")
+spark.sql("ALTER TABLE j.db.t CREATE BRANCH ahead")
+spark.sql("INSERT INTO j.db.t.branch_ahead VALUES (400, 'a', 0)")
+spark.sql("ALTER TABLE j.db.t CREATE TAG javas")
+print(json.dumps(steps))
+"""
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_java_moves_branches_after_us_and_we_after_java(tmp_path: Path, java_check: Any, version: int) -> None:
+    t = table_in(tmp_path, "path", format_version=version)
+    first, second = add(t, 0), add(t, 1)
+    picked, staged = add(t, 100, branch=None), add(t, 101, branch=None, snapshot_properties={"wap.id": "ours"})
+    third = add(t, 2)
+    with t.manage_snapshots() as ms:
+        ms.create_branch(second, "behind").create_tag(third, "ours")
+    assert once(t, "rollback_to_snapshot", first)["current_snapshot_id"] == first
+    assert once(t, "set_current_snapshot", third)["current_snapshot_id"] == third
+    ancestors = t.maintenance.ancestors_of().to_arrow().to_pylist()
+    millis = t.metadata.snapshot_by_id(second).timestamp_ms
+    said = java_check.run(JAVA, tmp_path / "wh", *map(str, (picked, staged, first, second, millis)))
+    java = json.loads(said.strip().splitlines()[-1])
+    names = {"ancestors_of": [0, 1, 2], "cherrypick_snapshot": [0, 1, 2, 100], "publish_changes": [0, 1, 2, 100, 101], "fast_forward": [0, 1, 2, 100, 101]}
+    names |= {"rollback_to_snapshot": [0, 1], "rollback_to_timestamp": [0], "set_current_snapshot": [0, 1, 2]}
+    assert {name: step[1] for name, step in java.items() if name != "behind"} == names and java["behind"] == [0, 1, 2, 100, 101]
+    assert java["ancestors_of"][0] == ancestors
+    assert ids(t.refresh()) == [0, 1, 2] and sorted(t.scan(branch="behind").to_arrow()["id"].to_pylist()) == [0, 1, 2, 100, 101]
+
+    by_wap = {s.summary["wap.id"]: s.snapshot_id for s in t.snapshots() if "wap.id" in s.summary}
+    assert once(t, "fast_forward", "main", "ahead")["updated_ref"] == t.metadata.refs["ahead"].snapshot_id and ids(t) == [0, 1, 2, 400]
+    published = t.maintenance.publish_changes("javas")
+    assert published.source_snapshot_id == by_wap["javas"] and ids(t) == [0, 1, 2, 300, 400]
+    assert t.maintenance.cherrypick_snapshot(by_wap["javas too"]).source_snapshot_id == by_wap["javas too"]
+    assert ids(t) == [0, 1, 2, 300, 301, 400]
+    assert once(t, "set_current_snapshot", ref="javas")["current_snapshot_id"] == third and ids(t) == [0, 1, 2]
+    assert once(t, "rollback_to_timestamp", millis)["current_snapshot_id"] == first and ids(t) == [0]
+    for verb, known in (("publish_changes", "ours"), ("cherrypick_snapshot", staged)):
+        t.maintenance.set_current_snapshot(t.metadata.refs["behind"].snapshot_id)  # Java has published it there
+        with pytest.raises(ValidationException, match="already"):
+            getattr(t.maintenance, verb)(known)

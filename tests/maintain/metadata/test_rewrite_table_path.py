@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
+import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import frazil
 from frazil.catalog import Catalog
-from frazil.errors import InvalidInput
+from frazil.errors import InvalidInput, Unsupported
 from frazil.maintain.relocate.table_path import RewriteTablePathResult
 from frazil.table import Table
+from tests.builders.catalogs import catalog_of
+from tests.builders.files_on_disk import files_below
 from tests.peers.checks import JavaCheck, PyIcebergCheck
 
 
@@ -64,8 +68,10 @@ def hidden(t: Table) -> Iterator[None]:
         elsewhere.rename(place)
 
 
-def away(t: Table, target: Path, result: RewriteTablePathResult, catalog: Catalog, wanted: list[Any]) -> Table:
-    """The copy, opened while the original is not there."""
+def away(
+    t: Table, target: Path, result: RewriteTablePathResult, catalog: Catalog, wanted: list[Any], has_lengths: bool = True
+) -> Table:
+    """The copy, opened while the original is not there. `has_lengths`: its metadata tells the lengths of all files."""
     with hidden(t):
         moved = catalog.register_table("db.moved", f"{target}/metadata/{result.latest_version}", overwrite=True)
         assert states(moved) == wanted
@@ -73,10 +79,9 @@ def away(t: Table, target: Path, result: RewriteTablePathResult, catalog: Catalo
         assert files and all(f.startswith(f"{target}/") for f in files)
         assert all(e.metadata_file.startswith(f"{target}/") and Path(e.metadata_file).exists() for e in moved.metadata.metadata_log)
         assert all(Path(s["statistics-path"]).exists() for s in (*moved.metadata.statistics, *moved.metadata.partition_statistics))
-        for f in moved.inspect.all_files().to_pylist():
-            assert Path(f["file_path"]).stat().st_size == f["file_size_in_bytes"]
-        for m in moved.inspect.all_manifests().to_pylist():
-            assert Path(m["path"]).stat().st_size == m["length"]
+        lengths = {f["file_path"]: f["file_size_in_bytes"] for f in moved.inspect.all_files().to_pylist()}
+        lengths |= {m["path"]: m["length"] for m in moved.inspect.all_manifests().to_pylist()}
+        assert has_lengths == all(Path(path).stat().st_size == length for path, length in lengths.items())
         return moved
 
 
@@ -164,6 +169,28 @@ def test_prefixes_and_versions_that_do_not_fit_are_refused(home: Catalog, tmp_pa
     assert sorted(Path(t.location()).rglob("*")) == files
 
 
+@pytest.mark.parametrize("spelling", ["file:{}", "file://{}", "{}//"])
+def test_the_prefix_may_be_spelled_in_another_way_than_the_paths(home: Catalog, tmp_path: Path, spelling: str) -> None:
+    t, target = made(home, 2), tmp_path / "far" / "t"
+    wanted = states(t.refresh())
+    copy(result := t.maintenance.rewrite_table_path(spelling.format(t.location()), str(target)))
+    with hidden(t):
+        assert states(frazil.load_table(f"{target}/metadata/{result.latest_version}")) == wanted
+    with pytest.raises(InvalidInput, match="cannot be the same"):
+        t.maintenance.rewrite_table_path(spelling.format(t.location()), t.location())
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_snapshots_without_manifest_list_are_refused_before_anything_is_written(
+    writable_copy: Callable[[str], str], dry_run: bool
+) -> None:
+    location = Path(writable_copy("v1_no_manifest_list"))
+    before = files_below(location)
+    with pytest.raises(Unsupported, match="names its manifests without a manifest list"):
+        frazil.load_table(str(location)).maintenance.rewrite_table_path("/", "/elsewhere", dry_run=dry_run)
+    assert files_below(location) == before
+
+
 @pytest.mark.java
 @pytest.mark.parametrize("version", [2, 3])
 def test_java_reads_the_copy(home: Catalog, tmp_path: Path, java_check: JavaCheck, version: int) -> None:
@@ -181,6 +208,7 @@ def test_java_reads_the_copy(home: Catalog, tmp_path: Path, java_check: JavaChec
         assert [s["sum"] for s in found["snapshots"]] == [s["sum"] for s in wanted["snapshots"]]
 
 
+@pytest.mark.java
 def test_pyiceberg_reads_the_copy(home: Catalog, tmp_path: Path, pyiceberg_check: PyIcebergCheck) -> None:
     t, target = made(home, 2), tmp_path / "far" / "t"
     wanted = pyiceberg_check([t.refresh().metadata_location])[t.metadata_location]
@@ -189,3 +217,46 @@ def test_pyiceberg_reads_the_copy(home: Catalog, tmp_path: Path, pyiceberg_check
         at = f"{target}/metadata/{result.latest_version}"
         found = pyiceberg_check([at])[at]
         assert found["problems"] == wanted["problems"] == [] and (found["rows"], found["sum"]) == (wanted["rows"], wanted["sum"])
+
+
+JAVA = """
+import json
+place, target, told = sys.argv[2], sys.argv[3], {}
+for name, start in (("ours", sys.argv[4]), ("javas", None)):
+    spark.sql(f"INSERT INTO j.db.{name} VALUES (2000, 'java'), (2001, NULL)")
+    spark.sql(f"DELETE FROM j.db.{name} WHERE id = 1001")
+    since = f", start_version => '{start}'" if start else ""
+    call = f"rewrite_table_path(table => 'db.{name}', source_prefix => '{place}/db/{name}', target_prefix => '{target}/{name}'{since})"
+    told[name] = spark.sql(f"CALL j.system.{call}").collect()[0].asDict()
+print(json.dumps(told))
+"""
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("version", [2, 3])
+def test_java_keeps_up_our_copy_and_we_javas(home: Catalog, tmp_path: Path, java_check: JavaCheck, version: int) -> None:
+    catalog, far = catalog_of("path", tmp_path), tmp_path / "far"
+    ours, javas = (made(catalog, version, name, **{"write.delete.mode": "merge-on-read"}) for name in ("ours", "javas"))
+    copy(first := ours.maintenance.rewrite_table_path(ours.location(), f"{far}/ours"))
+    told = json.loads(java_check.run(JAVA, tmp_path / "wh", far, first.latest_version).strip().splitlines()[-1])
+    for t, name in ((ours, "ours"), (javas, "javas")):
+        t.refresh()
+        start = first.latest_version if t is ours else None
+        same = t.maintenance.rewrite_table_path(t.location(), f"{far}/{name}", start, dry_run=True)
+        copied_by(told[name]["file_list_location"])
+        counts = {k: v for k, v in same.to_arrow().to_pylist()[0].items() if k != "file_list_location"}
+        assert counts == {k: v for k, v in told[name].items() if k != "file_list_location"}, name
+        # Kept up by Java, the lists of a copy tell the lengths of the original's manifests.
+        away(t, far / name, same, home, states(t), has_lengths=t is javas)
+    javas.append(rows(5000))
+    javas.delete("id = 5001", mode="merge-on-read")
+    copy(more := javas.maintenance.rewrite_table_path(javas.location(), f"{far}/javas", told["javas"]["latest_version"]))
+    away(javas, far / "javas", more, home, states(javas.refresh()))
+
+
+def copied_by(file_list: str) -> None:
+    with open(file_list.removeprefix("file:"), newline="") as listed:
+        for source, target in csv.reader(listed):
+            local = Path(target.removeprefix("file:"))
+            local.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source.removeprefix("file:"), local)

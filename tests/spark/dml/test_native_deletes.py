@@ -23,6 +23,7 @@ from frazil.commit.table_commit import commit
 from frazil.errors import CorruptData
 from frazil.scan import deletes
 from frazil.spark.deletes import bitmaps, equality, native_deletes, one_bitmap
+from frazil.spark.read import native_read
 from frazil.spark.scan import file_keys, parquet_scan
 from frazil.spec import types as i
 from frazil.spec.data_file import DataFile, DataFileContent
@@ -50,6 +51,7 @@ def table(catalog, version=2, **properties):
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("way", ["one bitmap", "join"])
 def test_positions_are_bitmaps_and_only_files_with_deletes_pay(catalog, session, monkeypatch, version, way):
+    monkeypatch.setattr(native_read, "FEW_ROWS", 9)
     if way == "join":
         monkeypatch.setattr(one_bitmap, "ROWS", 0)
     t = table(catalog, version)
@@ -69,6 +71,35 @@ def test_positions_are_bitmaps_and_only_files_with_deletes_pay(catalog, session,
         assert "s:string" not in line
     without, with_deletes = sorted({x.count("row_index") for x in plan.splitlines() if "FileScan parquet" in x})
     assert without == 0 < with_deletes
+
+
+@pytest.mark.parametrize("limit", ["rows", "files", "none"])
+@pytest.mark.parametrize("way", ["one bitmap", "join", "by path"])
+def test_few_rows_without_deletes_are_scanned_with_the_others(catalog, session, rows, monkeypatch, way, limit):
+    """They lie in two partition specs, of which no column speaks."""
+    match way:
+        case "join":
+            monkeypatch.setattr(one_bitmap, "ROWS", 0)
+        case "by path":  # as on Spark Connect
+            monkeypatch.setattr(parquet_scan, "jvm_of", lambda _: None)
+    t = table(catalog, 3)
+    t.append(numbers(0, 300))
+    take_positions(t, lambda r: r["id"] % 3 == 0)
+    t.append(numbers(300, 300))
+    with t.update_spec() as update:
+        update.add_field("s")
+    t.append(pa.table({"id": [600, 601], "s": ["s1", "s2"]}))
+    kept = [n for n in range(602) if n % 3 or n >= 300]
+    match limit:
+        case "rows":
+            monkeypatch.setattr(native_read, "FEW_ROWS", 301)
+        case "files":
+            monkeypatch.setattr(native_read, "FEW_FILES", 2)
+    frame = t.to_spark(session)
+    assert ids(frame) == kept
+    assert ("Union" in plan_of(frame)) == (limit != "none")
+    shown = t.scan("id % 2 = 0", selected_fields=("id", "_file", "_pos", "_deleted", "_spec_id", "_row_id", "_partition"))
+    assert rows(shown.to_spark(session)) == sorted(shown.to_arrow().to_pylist(), key=repr)
 
 
 def test_deletes_of_a_partition_that_name_no_row_of_the_files_read(catalog, session):

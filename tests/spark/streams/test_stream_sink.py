@@ -109,6 +109,24 @@ def test_an_upsert_moves_rows_between_partitions(spark, catalog, tmp_path):
     assert held(table) == sorted([*((n, "b", n + 100) for n in range(10)), *((n, "a", n) for n in range(10, 20))], key=repr)
 
 
+def test_names_of_columns_are_matched_as_the_session_or_the_caller_says_before_the_query_starts(spark, catalog, tmp_path):
+    table = catalog.create_table("db.t", SCHEMA)
+    frame = stream(spark, folder(tmp_path, [(1, "a", 1), (1, "a", 2)]))
+
+    def writer(**more):
+        given = table.write_stream(frame, "upsert", **{"key_columns": "ID", "order_column": "V", **more})
+        return given.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True)
+
+    for more, told in (
+        ({"case_sensitive": True}, "Missing required equality field column 'ID'"), ({"order_column": "z"}, "order-column.* no column z"),
+        ({"key_columns": "id", "order_column": "V", "case_sensitive": True}, "order-column.* no column V"),
+    ):  # fmt: skip
+        with pytest.raises(InvalidInput, match=told):
+            writer(**more).start()
+    drained(writer())
+    assert held(table) == [(1, "a", 2)]
+
+
 @pytest.mark.parametrize("strategy", ["lookup", "equality-deletes"])
 def test_a_session_that_sets_no_number_of_shuffle_partitions_upserts(strategy, spark, table, tmp_path):
     session = frazil.install(spark.newSession())

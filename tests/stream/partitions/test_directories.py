@@ -432,3 +432,9 @@ def test_a_damaged_state_is_told_with_its_file(tmp_path):
     (tmp_path / "_frazil" / "state.json").write_text('{"batches": 1}')
     with pytest.raises(CorruptData, match="state.json"):
         s.batch(1, rows([2], "a"))
+
+
+def test_the_folder_of_a_column_with_special_characters_is_the_one_that_spark_makes(tmp_path: Path) -> None:
+    place = folder.folder_at(tmp_path, ("a:b", "dt"))
+    partition = folder.partition_at("a%3Ab=1/dt=2026-01-01", place.columns)
+    assert place.partition_path(partition) == str(tmp_path / "a%3Ab=1" / "dt=2026-01-01")

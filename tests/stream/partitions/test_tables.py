@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+from datetime import date, datetime
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
@@ -424,6 +426,28 @@ def test_marking_by_hand_needs_a_value_for_every_partition_field(tmp_path, parti
     with pytest.raises(InvalidInput, match="does not name a partition") as caught:
         s.table.mark_partition_done(partition)
     assert "dt" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("field", "given", "path"),
+    [
+        ("hours(ts)", datetime(2026, 1, 1, 5, 30), "ts_hour=2026-01-01-05"), ("days(ts)", datetime(2026, 1, 1, 5), "ts_day=2026-01-01"),
+        ("months(ts)", date(2026, 1, 9), "ts_month=2026-01"), ("years(ts)", "2026", "ts_year=2026"), ("day", date(2026, 1, 1), "day=2026-01-01"),
+        ("ts", "2026-01-01 05:00:00", "ts=2026-01-01T05%3A00%3A00"), ("hr", "05", "hr=5"), ("ok", "TRUE", "ok=true"),
+        ("price", Decimal("1.5"), "price=1.50"), ("bucket(4, hr)", "3", "hr_bucket=3"), ("dt", date(2026, 1, 1), "dt=2026-01-01"), ("years(ts)", 56, None), ("hr", "five", None),
+        ("days(ts)", "yesterday", None), ("hours(ts)", "2026-01-01", None), ("price", "1.555", None), ("day", "2026-02-30", None),
+    ],
+)  # fmt: skip
+def test_marking_by_hand_takes_values_and_texts_that_the_field_can_have(tmp_path, field, given, path):
+    columns = "id bigint, dt string, ts timestamp_ntz, day date, hr int, ok boolean, price decimal(5, 2)"
+    s = stream(tmp_path, {KIND: "tag"}, columns=columns, by=[field])
+    name = s.table.spec().fields[0].name
+    if path is None:
+        with pytest.raises(InvalidInput, match=f"is no value of the partition field {name}"):
+            s.table.mark_partition_done({name: given})
+    else:
+        s.table.mark_partition_done({name: given})
+        assert s.times == {path: 1}
 
 
 def test_a_policy_that_fails_by_hand_is_raised_and_nothing_is_marked(tmp_path):

@@ -7,7 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from frazil.errors import SchemaMismatch
+from frazil.errors import InvalidInput, SchemaMismatch
+from frazil.stream.sink.batch import StreamSink, checked_options
 from frazil.stream.sink.rows import ArrowRows
 from tests.stream.sink.streams import data_files, known_files, make_table, sink_of
 
@@ -90,3 +91,19 @@ def test_unsigned_longs_are_taken_where_they_fit_a_bigint(door: str, tmp_path: P
         put(v)
     (row,) = table.refresh().scan().to_arrow().to_pylist()
     assert row == {"id": 1, "v": 6, "s": {"a": 2}, "l": [3], "m": [("k", 4)]}
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_names_of_keys_are_matched_as_all_names_are(strategy: str, tmp_path: Path) -> None:
+    table = make_table(tmp_path, "id bigint, v bigint")
+    table.append(pa.table({"id": [1, 2], "v": [1, 2]}))
+    options = {"mode": "upsert", "key_columns": "ID", "upsert_strategy": strategy}
+    with pytest.raises(InvalidInput, match="Missing required equality field column 'ID' in table schema id, v"):
+        checked_options(options, table._loaded)
+    checked = checked_options(options, table._loaded, case_sensitive=False)
+    with pytest.raises(InvalidInput, match="key-columns names a column twice"):
+        checked_options({**options, "key_columns": "id,ID"}, table._loaded, case_sensitive=False)
+    assert table._backend is not None
+    sink = StreamSink(table._backend, table.refresh()._loaded, "db.t", "q", checked, case_sensitive=False)
+    sink.commit(0, ArrowRows(pa.table({"Id": [1], "V": [7]})))
+    assert table.refresh().scan().to_arrow().sort_by("id").to_pydict() == {"id": [1, 2], "v": [7, 2]}

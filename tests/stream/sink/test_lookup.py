@@ -98,3 +98,14 @@ def test_rows_that_are_taken_away_are_not_written(tmp_path: Path) -> None:
     assert [r for r in held(table) if r[0] in (0, 1, 100, 101)] == [(1, "b", 1), (101, "b", 1)]
     assert result is not None and (result.rows_updated, result.rows_deleted, result.rows_inserted) == (1, 1, 1)
     assert row_ids(table)[101][0] is not None
+
+
+@pytest.mark.parametrize("keys", ["id", "id,p"])
+@pytest.mark.parametrize("spelled", [str.upper, lambda text: text.replace("-", "")])
+def test_a_uuid_is_found_however_it_is_spelled(tmp_path: Path, keys: str, spelled: Any) -> None:
+    text = "f79c3e09-677c-4bbd-a479-3f349cb785e7"
+    table = make_table(tmp_path, "id uuid, p string, v bigint")
+    table.append(pa.table({"id": [text, None], "p": ["a", "a"], "v": [1, 2]}))
+    rows = ArrowRows(pa.table({"id": [spelled(text), None], "p": ["a", "a"], "v": [3, 4]}))
+    sink_of(table, mode="upsert", key_columns=keys, upsert_strategy="lookup").commit(0, rows)
+    assert [(None if r[0] is None else str(r[0]), *r[1:]) for r in held(table)] == [(None, "a", 4), (text, "a", 3)]

@@ -180,6 +180,15 @@ def test_rows_that_no_table_takes_are_set_aside_with_the_reason_and_told(catalog
     assert caplog.text.count("set aside") >= 5
 
 
+@pytest.mark.parametrize("name", ["db.x/y", "db.`..`", "db.`a\x00b`"])
+def test_rows_that_name_a_table_which_the_catalog_cannot_have_are_set_aside(name: str, catalog: Catalog) -> None:
+    rows = split((name, 1, 1), ("db.a", 2, 2))
+    with pytest.raises(InvalidInput, match="set_aside_table"):
+        sink_on(catalog).commit(0, split((name, 1, 1)))
+    result = sink_on(catalog, on_bad_table="set-aside", set_aside_table="db.aside").commit(0, rows)
+    assert [(s.table_name, s.rows) for s in result.set_aside] == [(name, 1)] and held(catalog.load_table("db.a")) == [(2, 2)]
+
+
 def test_a_replay_after_the_table_was_mended_does_not_write_what_was_set_aside(catalog: Catalog) -> None:
     with_tables(catalog)
     aside(catalog).commit(0, BAD)

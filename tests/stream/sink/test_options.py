@@ -60,6 +60,8 @@ def test_names_may_be_written_with_dashes_or_underscores_and_lists_as_text() -> 
         ({"sink.partition-commit.delay": "1 h"}, "sink.partition-commit.delay"),
         ({**KEYED, "order-column": "a,b"}, "order-column"),
         ({"use-merge-append-for-streaming": "true"}, "use-merge-append-for-streaming"),
+        ({"writeMode": "upsert"}, "Did you mean 'write-mode'"),
+        ({**KEYED, "orderColumn": "v"}, "Did you mean 'order-column'"),
     ],
 )  # fmt: skip
 def test_what_is_unknown_or_contradicts_is_refused_by_name(given: dict[str, Any], word: str) -> None:

@@ -57,6 +57,34 @@ def test_after_an_expired_position_a_stream_goes_on_as_told(policy: str, expecte
     assert sorted(drained(story.source(), end)[0]) == story.ids(5)
 
 
+@pytest.mark.parametrize(("policy", "expected"), [("earliest", "0123"), ("latest", "")])
+def test_an_expired_position_that_a_tag_keeps_is_not_taken_for_a_rollback(policy: str, expected: str) -> None:
+    story = Story("a")
+    at = at_the_end(story)
+    with story.table.manage_snapshots() as update:
+        update.create_tag(story.snapshot_of[0], "kept")
+    between = story.do("a")
+    story.do("a")
+    story.do("a")
+    story.expire(between)
+    with pytest.raises(ValidationError, match="expired or removed.*on-expired=earliest"):
+        drained(story.source(on_rollback=policy), at)
+    found, _ = drained(story.source(on_expired=policy), at)
+    assert sorted(found) == [i for k in expected for i in story.ids(int(k))]
+
+
+def test_a_snapshot_that_was_rolled_back_is_told_though_its_parent_has_expired() -> None:
+    story = Story("aaa")
+    at = at_the_end(story)
+    with story.table.manage_snapshots() as update:
+        update.create_tag(story.snapshot_of[2], "kept")
+    story.roll_back(story.snapshot_of[1])
+    story.do("a")
+    story.expire(*story.snapshot_of[:2])
+    with pytest.raises(ValidationError, match="rolled back or replaced.*on-rollback=earliest"):
+        drained(story.source(on_expired="earliest"), at)
+
+
 @pytest.mark.parametrize(("policy", "expected"), [("earliest", "0"), ("latest", "")])
 def test_after_a_rollback_a_stream_goes_on_as_told(policy: str, expected: str) -> None:
     story = Story("aaa")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from frazil.errors import NoSuchFileError, ValidationError
 from frazil.scan import manifests, tasks
 from frazil.scan.options import SplitOptions
 from frazil.scan.plan import clear_caches
+from frazil.scan.tasks import FileScanTask
 from frazil.spec.data_file import DataFile
 from frazil.stream.source.packing import packed
 from frazil.stream.source.plan_batch import RowTasks
@@ -37,6 +39,21 @@ def test_many_small_files_are_read_in_as_few_tasks_as_there_are_slots_unless_the
     plan = next(plan for _, plan in batches(story.source(**EARLIEST, **options)))
     groups = packed(plan.rows[0].tasks, plan.options.split, 2)
     assert sum(map(len, groups)) == 100 and len(groups) == (4 if given else 2)
+
+
+def test_lookback_fills_tasks_that_have_room_left_and_without_it_files_keep_their_order() -> None:
+    story = Story("a")
+    first = next(plan for _, plan in batches(story.source(**EARLIEST))).rows[0].tasks[0]
+
+    def weighing(size: int) -> FileScanTask:
+        facts = replace(first.facts, file=replace(first.file, file_size_in_bytes=size))
+        return FileScanTask(None, 0, first.residual, first.spec, facts, None, ())
+
+    weighed = [weighing(size) for size in (60, 60, 40, 40, 60, 40)]
+    split = SplitOptions(split_size=100, open_file_cost=1, adaptive=False)
+    sizes = {n: [[t.length for t in group] for group in packed(weighed, split, 1, n)] for n in (1, 2)}
+    assert sizes == {1: [[60], [60, 40], [40, 60], [40]], 2: [[60, 40], [60, 40], [60, 40]]}
+    assert story.source(**EARLIEST, split_lookback=2)._options.lookback == 2
 
 
 # --- an initial scan in an order

@@ -106,7 +106,7 @@ def _data_file(
         check_calendar(path, file)
         footer = file.metadata
         metrics = footer_metrics(footer, schema, config, mapping=mapping)
-        sources = {f.source_id for f in spec.fields}
+        sources = {f.source_id for f in spec.fields} | {f.field_id for f in schema.fields if f.required}
         exact = (
             footer_metrics(footer, schema, MetricsConfig(dict.fromkeys(sources, FULL), config.default), mapping=mapping)
             if sources
@@ -115,7 +115,17 @@ def _data_file(
         partition = tuple(_partition_value(path, f, schema, columns, exact, file) for f in spec.fields)
     _check_columns(path, metadata, columns, {f.source_id for f, v in zip(spec.fields, partition, strict=True) if _is_identity(f)})
     _refuse_more(path, columns, schema, field_ids, mapping)
+    _refuse_nulls(path, schema, exact)
     return DataFile(file_path=path, file_format="parquet", partition=partition, file_size_in_bytes=size, spec_id=spec.spec_id, **metrics)
+
+
+def _refuse_nulls(path: str, schema: Schema, metrics: Mapping[str, Any]) -> None:
+    """Refuse a file with nulls in a required column, as far as its footer counts them."""
+    for column in schema.fields:
+        if column.required and (nulls := _count(metrics, "null_value_counts", column)):
+            text = f"{path} holds {nulls:,} nulls in column {column.name}, which the table requires."
+            hint = "update.make_column_optional(…) in a block of table.update_schema() allows them."
+            raise SchemaMismatch(text, hint=hint, file=path, columns=(column.name,))
 
 
 def _refuse_more(path: str, columns: FileSchema, schema: Schema, field_ids: Set[int], mapping: NameMapping) -> None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,9 +17,11 @@ from frazil.maintain.advice.finding import (
     Cure,
     Finding,
     count_text,
+    saving_text,
     size_text,
 )
-from frazil.maintain.advice.table_state import AilingTable, sorted_by
+from frazil.maintain.advice.table_state import AilingTable, Flags, sorted_by
+from frazil.maintain.compact.options import CompactionOptions
 from frazil.spec.data_file import DataFileContent
 from frazil.spec.properties import DELETE_TARGET_FILE_SIZE, TARGET_FILE_SIZE
 
@@ -34,7 +35,6 @@ DEEPEST = 4.0
 SMALL_FILES = "small_files"
 _LIMIT = "max-files-to-rewrite"
 Numbers = np.ndarray[Any, Any]
-Flags = npt.NDArray[np.bool_]
 
 
 def rewrite_minutes(state: AilingTable, size: float, files: int) -> float:
@@ -52,7 +52,7 @@ class FileFinding:
     rewritten: Flags
 
 
-def of_files(state: AilingTable, sortings: Sequence[Finding]) -> list[Finding]:
+def of_files(state: AilingTable, sortings: Sequence[Finding]) -> list[FileFinding]:
     """Return the findings about data and delete files in the order of their cures: compaction comes first, since it applies the deletes of
     the files that it rewrites, and what is left of the deletes costs less then. `sortings`: the findings about the order of rows.
 
@@ -60,14 +60,15 @@ def of_files(state: AilingTable, sortings: Sequence[Finding]) -> list[Finding]:
     also drops the delete files that apply to no data file then.
     """
     every = np.ones(state.files.num_rows, bool)
-    findings, compactions = list(sortings), [FileFinding(f, every, every) for f in sortings if f.by_auto]
+    found = [FileFinding(f, every, every if f.by_auto else ~every) for f in sortings]
     for find in (small_files, deleted_rows, equality_deletes, position_delete_files):
         if (now := find(state, every)) is None:
             continue
-        left = {c.finding.kind: find(state, ~c.rewritten) for c in compactions if (c.rewritten & now.touched).any()}
-        findings.append(replace(now.finding, left_after={kind: None if f is None else f.finding for kind, f in left.items()}))
-        compactions += [now] if now.rewritten.any() else []
-    return [_dropping_deletes(f, state, findings) for f in findings]
+        left = {c.finding.kind: find(state, ~c.rewritten) for c in found if (c.rewritten & now.touched).any()}
+        left_after = {kind: None if f is None else f.finding for kind, f in left.items()}
+        found.append(replace(now, finding=replace(now.finding, left_after=left_after)))
+    findings = [f.finding for f in found]
+    return [replace(f, finding=_dropping_deletes(f.finding, state, findings)) for f in found]
 
 
 def _dropping_deletes(finding: Finding, state: AilingTable, findings: Sequence[Finding]) -> Finding:
@@ -91,9 +92,9 @@ def small_files(state: AilingTable, left: Flags) -> FileFinding | None:
     if not worth.any():
         return None
     files, size, files_after = int(count[worth].sum()), int(total[worth].sum()), int(after[worth].sum())
-    saved = (files - files_after) * OPEN_SECONDS / state.workers
-    text = f"{files:,} small files in {_partitions(int(worth.sum()))} hold {size_text(size)}: {size_text(size / files)} each"
-    brings = f"a full read opens {count_text(len(sizes) - files + files_after, 'file')} instead of {len(sizes):,}"
+    saved = (files - files_after) * state.open_seconds / state.workers
+    text = f"{files:,} small files{_in_partitions(state, int(worth.sum()))} hold {size_text(size)}: {size_text(size / files)} each"
+    brings = f"a full read opens {count_text(len(sizes) - files + files_after, 'file')} instead of {len(sizes):,}{saving_text(saved)}"
     finding = Finding(
         SMALL_FILES, f"{text}, where {size_text(target)} is wanted.",
         {"files": files, "bytes": size, "files_after": files_after, "partitions": int(worth.sum())}, 2 * size,
@@ -116,12 +117,15 @@ def deleted_rows(state: AilingTable, left: Flags) -> FileFinding | None:
     if 2 * of_one_file < deleted or not many.any():
         option, chosen = {"delete-file-threshold": "1"}, touched
     size, share = int(state.numbers("file_size_in_bytes")[chosen].sum()), min(1.0, deleted / state.rows)
+    saved = size * share / (READ_BYTES_PER_SECOND * state.workers) + deletes.num_rows * state.open_seconds / state.workers
+    vectors = int(pc.sum(pc.equal(deletes.column("file_format"), "puffin")).as_py() or 0)
+    counts = ((vectors, "deletion vector"), (deletes.num_rows - vectors, "position delete file"))
+    by = " and ".join(count_text(count, noun) for count, noun in counts if count)
     finding = Finding(
-        "deleted_rows", f"{deleted:,} of {state.rows:,} rows ({share:.0%}) are deleted by {deletes.num_rows:,} vectors or delete files.",
+        "deleted_rows", f"{deleted:,} of {state.rows:,} rows ({share:.0%}) are deleted by {by}.",
         {"rows_deleted": deleted, "rows": state.rows, "share": share, "files": int(chosen.sum())}, 2 * size,
-        rewrite_minutes(state, size, int(chosen.sum())), f"reads no longer read and drop {share:.0%} of the rows",
-        size * share / (READ_BYTES_PER_SECOND * state.workers) + deletes.num_rows * OPEN_SECONDS / state.workers,
-        Cure("rewrite_data_files", {"options": option}, _LIMIT),
+        rewrite_minutes(state, size, int(chosen.sum())), f"a full read no longer reads {share:.0%} of the rows in vain{saving_text(saved)}",
+        saved, Cure("rewrite_data_files", {"options": option}, _LIMIT),
     )  # fmt: skip
     return FileFinding(finding, touched, chosen)
 
@@ -160,12 +164,14 @@ def equality_deletes(state: AilingTable, left: Flags) -> FileFinding | None:
         return None
     records, files = int(pc.sum(deletes.column("record_count")).as_py() or 0), int(touched.sum())
     size = int(state.numbers("file_size_in_bytes")[touched].sum())
+    saved = size / (READ_BYTES_PER_SECOND * state.workers) + deletes.num_rows * state.open_seconds / state.workers
+    text = f"{count_text(records, 'equality delete')} in {count_text(deletes.num_rows, 'file')}"
+    to = f"{'applies' if records == 1 else 'apply'} to {count_text(files, 'data file') if files else 'no data file any more'}"
+    brings = f"reads no longer compare each row of these files with deleted keys{saving_text(saved)}" if files else "they are gone"
     finding = Finding(
-        "equality_deletes", f"{records:,} equality deletes in {deletes.num_rows:,} files apply to {files:,} data files.",
-        {"delete_files": deletes.num_rows, "records": records, "files": files}, size,
+        "equality_deletes", f"{text} {to}.", {"delete_files": deletes.num_rows, "records": records, "files": files}, size,
         (size / READ_BYTES_PER_SECOND + (files + deletes.num_rows) * OPEN_SECONDS) / state.workers / 60,
-        "reads no longer join every row with the deleted keys; engines without equality deletes read the table",
-        size / (READ_BYTES_PER_SECOND * state.workers) + deletes.num_rows * OPEN_SECONDS / state.workers, Cure("convert_equality_deletes"),
+        f"{brings}; engines that know no equality deletes can read the table", saved, Cure("convert_equality_deletes"),
     )  # fmt: skip
     return FileFinding(finding, touched, np.zeros(len(left), bool))
 
@@ -199,42 +205,72 @@ def position_delete_files(state: AilingTable, left: Flags) -> FileFinding | None
     if not chosen.any():
         return None
     files, size, files_after = int(chosen.sum()), int(sizes[chosen].sum()), 0 if newest else int(is_worth.sum())
-    outcome = "deletion vectors take their place in format version 3" if newest else f"{files_after:,} would do"
+    outcome = "format version 3 has deletion vectors instead" if newest else f"{files_after:,} would do"
+    saved = (files - files_after) * state.open_seconds / state.workers
     finding = Finding(
-        "position_delete_files", f"{files:,} position delete files in {_partitions(int(is_worth.sum()))}: {outcome}.",
+        "position_delete_files", f"{count_text(files, 'position delete file')}{_in_partitions(state, int(is_worth.sum()))}: {outcome}.",
         {"files": files, "bytes": size, "files_after": files_after}, 2 * size, rewrite_minutes(state, size, files),
-        f"reads open up to {files - files_after:,} fewer delete files", (files - files_after) * OPEN_SECONDS / state.workers,
+        f"reads open up to {count_text(files - files_after, 'delete file')} less{saving_text(saved)}", saved,
         Cure("rewrite_position_delete_files"),
     )  # fmt: skip
     return FileFinding(finding, left & _touched(state, deletes.filter(pa.array(chosen))), np.zeros(len(left), bool))
 
 
 def unsorted(state: AilingTable) -> Finding | None:
-    """Find tables with a sort order whose files overlap in its first column, so that bounds skip little."""
+    """Find tables with a sort order whose files overlap in its first column, so that bounds skip little. Files that would become few,
+    since they are small, do not count: no order of their rows lets a search skip most of them."""
     field = sorted_by(state.metadata)
     if field is None or "low" not in state.files.column_names or state.files.num_rows < DEEPEST:
         return None
     has_bounds = pc.and_(state.files.column("low").is_valid(), state.files.column("high").is_valid())
-    files = state.files.filter(has_bounds)
-    if files.num_rows < DEEPEST:
+    bounded = state.files.filter(has_bounds)
+    if bounded.num_rows < DEEPEST:
         return None
-    both = pa.concat_arrays([files.column(n).combine_chunks() for n in ("low", "high")])
+    both = pa.concat_arrays([bounded.column(n).combine_chunks() for n in ("low", "high")])
     ranks = np.asarray(pc.rank(both, sort_keys="ascending", tiebreaker="dense").to_numpy()).astype(np.int64)
-    low, high = ranks[: files.num_rows], ranks[files.num_rows :]
-    sizes, groups = np.asarray(files.column("file_size_in_bytes").to_numpy()), np.asarray(files.column("group").to_numpy())
-    depths = {int(g): _depth(low[groups == g], high[groups == g]) for g in np.unique(groups)}
-    deep = np.array([depths[int(g)] >= DEEPEST for g in groups])
-    if not deep.any():
+    low, high = ranks[: bounded.num_rows], ranks[bounded.num_rows :]
+    sizes, groups = np.asarray(bounded.column("file_size_in_bytes").to_numpy()), np.asarray(bounded.column("group").to_numpy())
+    options, order = CompactionOptions.of_target(TARGET_FILE_SIZE.of(state.metadata.properties)), np.argsort(groups, kind="stable")
+    partitions = np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)
+    mixed = [m for files in partitions if _is_mixed(m := _SortedFiles.of(low[files], high[files], sizes[files], options))]
+    if not mixed:
         return None
-    size, every, name = int(sizes[deep].sum()), state.file_bytes, state.metadata.schema().find_column_name(field.source_id)
-    depth = float(np.mean([depths[int(g)] for g in groups[deep]]))
+    count, size, now = sum(m.files for m in mixed), sum(m.bytes for m in mixed), sum(m.read for m in mixed)
+    depth, left = sum(m.depth * m.files for m in mixed) / count, sum(m.read_after for m in mixed)
+    name = state.metadata.schema().find_column_name(field.source_id) or str(field.source_id)
+    of = f"{count:,} files"
+    if len(mixed) > 1:
+        of = f"{count / len(mixed):.3g} files of a partition, on average over {len(mixed):,} partitions"
+    every, saved = state.file_bytes, (now - left) / (READ_BYTES_PER_SECOND * state.workers)
     return Finding(
-        "unsorted", f"A value of {name}, by which the table is sorted, may lie in {depth:.1f} of the {int(deep.sum()):,} files.",
-        {"depth": depth, "files": int(deep.sum()), "bytes": size}, 2 * every, 2 * rewrite_minutes(state, every, state.files.num_rows),
-        f"a search by {name} reads about {1 / depth:.0%} of what it reads now",
-        size * (1 - 1 / depth) / (READ_BYTES_PER_SECOND * state.workers) / max(1, int(deep.sum())) * depth,
+        "unsorted", f"A value of {name}, by which the table is sorted, may lie in {depth:.1f} of the {of}.",
+        {"depth": depth, "files": count, "bytes": size, "partitions": len(mixed)}, 2 * every,
+        2 * rewrite_minutes(state, every, state.files.num_rows),
+        f"a search by {name} reads about {left / now:.0%} of what it reads now{saving_text(saved)}", saved,
         Cure("rewrite_data_files", {"strategy": "sort", "options": {"rewrite-all": "true"}}),
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _SortedFiles:
+    """Hold the files of a partition. `depth`: in how many of them a value lies. `read`, `read_after`: the bytes that a search for one value
+    reads, now and once the files are sorted."""
+
+    files: int
+    bytes: int
+    depth: float
+    read: float
+    read_after: float
+
+    @classmethod
+    def of(cls, low: Numbers, high: Numbers, sizes: Numbers, options: CompactionOptions) -> _SortedFiles:
+        """Describe the files of a partition by the ranks of their bounds."""
+        files, size, depth = len(sizes), int(sizes.sum()), _depth(low, high)
+        return cls(files, size, depth, size * depth / files, size / options.files_for(size))
+
+
+def _is_mixed(files: _SortedFiles) -> bool:
+    return files.depth >= DEEPEST and 0 < 2 * files.read_after <= files.read
 
 
 def _depth(low: Numbers, high: Numbers) -> float:
@@ -245,5 +281,7 @@ def _depth(low: Numbers, high: Numbers) -> float:
     return float(np.mean(np.maximum(depths + alone, 1)))
 
 
-def _partitions(count: int) -> str:
-    return "one partition" if count == 1 else f"{count:,} partitions"
+def _in_partitions(state: AilingTable, count: int) -> str:
+    if not any(spec.fields for spec in state.metadata.partition_specs):
+        return ""
+    return " in one partition" if count == 1 else f" in {count:,} partitions"

@@ -9,7 +9,7 @@ from typing import Any, overload
 import pyarrow as pa
 
 OPEN_SECONDS = 0.005
-"""What opening one more file costs a scan: a footer and a seek. On object stores it is more."""
+"""What one more file costs a cure: it is opened, read and closed by a core."""
 READ_BYTES_PER_SECOND = 200e6
 """Bytes of data files that one core reads in a second."""
 REWRITE_BYTES_PER_SECOND = 40e6
@@ -71,14 +71,16 @@ class Finding:
         return str(self.cure)
 
     def __str__(self) -> str:
-        cost = _cost_text(self)
+        cost, kinds_by_rest = _cost_text(self), dict[str, list[str]]()
         for kind, left in self.left_after.items():
-            cost += f"; {'nothing' if left is None else _cost_text(left)} after the cure of {kind}"
-        return f"{self.text}\n    cure: {self.call}\n    cost: {cost}\n    brings: {self.brings}"
+            kinds_by_rest.setdefault("nothing" if left is None else _cost_text(left), []).append(kind)
+        cost += "".join(f"; {rest} after the cure of {' or '.join(kinds)}" for rest, kinds in kinds_by_rest.items())
+        return f"{self.kind}: {self.text}\n    cure: {self.call}\n    cost: {cost}\n    brings: {self.brings}"
 
 
 def _cost_text(finding: Finding) -> str:
-    return f"{size_text(finding.cost_bytes)}, about {minutes_text(finding.cost_minutes)}"
+    size = f"{size_text(finding.cost_bytes)}, " if finding.cost_bytes else ""  # no bytes of files are read and written to delete others
+    return f"{size}about {minutes_text(finding.cost_minutes)}"
 
 
 class Findings(Sequence[Finding]):
@@ -138,7 +140,16 @@ def minutes_text(minutes: float) -> str:
     """Format a number of minutes with its unit."""
     if minutes < 1 / 60:
         return "1 s"
-    return f"{minutes * 60:,.0f} s" if minutes < 1.5 else f"{minutes:,.0f} min"
+    if minutes < 1.5:
+        return f"{minutes * 60:,.0f} s"
+    return f"{minutes:,.0f} min" if minutes < 120 else f"{minutes / 60:,.1f} h"
+
+
+def saving_text(seconds: float) -> str:
+    """Format the seconds that a read saves, to follow what it does less; nothing for a moment."""
+    if seconds < 0.1:
+        return ""
+    return f", which saves about {f'{seconds:.1f} s' if seconds < 10 else minutes_text(seconds / 60)}"
 
 
 def count_text(count: int, noun: str) -> str:

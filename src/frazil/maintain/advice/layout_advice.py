@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from frazil.expr.sql_text import back_quoted
 from frazil.maintain.advice.data_files import rewrite_minutes
-from frazil.maintain.advice.finding import READ_BYTES_PER_SECOND, Cure, Finding, size_text
+from frazil.maintain.advice.finding import READ_BYTES_PER_SECOND, Cure, Finding, saving_text, size_text
 from frazil.maintain.advice.layouts import Filter, LayoutEstimator, RowLayout
 from frazil.maintain.advice.positions import columns_with_values
 from frazil.maintain.advice.table_state import AilingTable, sorted_by
@@ -110,10 +110,11 @@ def layout(state: AilingTable, scans: Sequence[LoggedScan], columns: frozenset[i
     is_own = _is_own_order(state, best.layout)
     keeps = "" if is_own else "; new files are written in the table's own order, t.update_sort_order() changes it"
     size, skipped = state.file_bytes, int(best.skipped)
+    saved = skipped / len(scans) / (READ_BYTES_PER_SECOND * state.workers)
     finding = Finding(
         "layout", text, {"scans": len(scans), "bytes_read": read, "bytes_skipped": skipped, "share": share, "bytes": size}, 2 * size,
-        2 * rewrite_minutes(state, size, state.files.num_rows), f"scans like these read about {1 - share:.0%} of what they read now{keeps}",
-        skipped / len(scans) / (READ_BYTES_PER_SECOND * state.workers),
+        2 * rewrite_minutes(state, size, state.files.num_rows),
+        f"scans like these read about {1 - share:.0%} of what they read now{saving_text(saved)}{keeps}", saved,
         Cure("rewrite_data_files", {"strategy": "sort", "sort_order": order, "options": {"rewrite-all": "true"}}),
         by_auto=False,
     )  # fmt: skip

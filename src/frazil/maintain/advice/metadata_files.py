@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from frazil.codec.single_value import from_bytes
 from frazil.commit.apply import now_millis
-from frazil.maintain.advice.finding import OPEN_SECONDS, Cure, Finding, count_text, size_text
-from frazil.maintain.advice.table_state import AilingTable
+from frazil.maintain.advice.finding import Cure, Finding, count_text, saving_text, size_text
+from frazil.maintain.advice.table_state import AilingTable, Flags
 from frazil.maintain.last_run import last_run, last_version, version_number
 from frazil.maintain.remove_orphan_files import YOUNG_MILLIS
 from frazil.maintain.retention import RetentionRequest, expired_in
 from frazil.scan.manifests import is_data
-from frazil.spec.properties import GC_ENABLED, MANIFEST_TARGET_SIZE, METADATA_DELETE_AFTER_COMMIT
+from frazil.spec.manifest import ManifestFile
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.properties import (
+    GC_ENABLED,
+    MANIFEST_MERGE,
+    MANIFEST_MIN_COUNT_TO_MERGE,
+    MANIFEST_TARGET_SIZE,
+    METADATA_DELETE_AFTER_COMMIT,
+)
 
 ORPHANS = "orphans"
 """The finding, and the name under which the table records when `auto` or a stream's task has looked for orphan files."""
@@ -27,48 +39,66 @@ CHANGED_SHARE = 0.2
 _BYTES_PER_SECOND = 20e6
 
 
-def manifests(state: AilingTable) -> list[Finding]:
+def manifests(state: AilingTable, compactions: Mapping[str, Flags]) -> list[Finding]:
     """Find manifests that are many more than the target size needs, or that share partitions with many others: one finding for each
-    partition spec, since its manifests are rewritten together; the current spec first."""
+    partition spec, since its manifests are rewritten together; the current spec first. `compactions`: the data files that each cure of
+    another finding rewrites, by its kind; their manifests are rewritten with them."""
     current = state.metadata.default_spec_id
     others = sorted({m.partition_spec_id for m in state.manifests} - {current})
-    return [finding for spec_id in (current, *others) if (finding := _manifests_of(state, spec_id)) is not None]
+    found = []
+    for spec_id in (current, *others):
+        if (finding := _manifests_of(state, spec_id)) is not None:
+            own = state.numbers("spec_id") == spec_id
+            left = {kind: _manifests_of(state, spec_id, files) for kind, files in compactions.items() if (files & own).any()}
+            found.append(replace(finding, left_after=left))
+    return found
 
 
-def _manifests_of(state: AilingTable, spec_id: int) -> Finding | None:
-    data = [m for m in state.manifests if is_data(m) and m.has_live_files and m.partition_spec_id == spec_id]
-    size, target = sum(m.manifest_length for m in data), MANIFEST_TARGET_SIZE.of(state.metadata.properties)
+def _manifests_of(state: AilingTable, spec_id: int, rewritten: Flags | None = None) -> Finding | None:
+    """Find the manifests of a spec; `rewritten`: those that are left when these data files are replaced by new ones, in one manifest."""
+    properties, is_current = state.metadata.properties, spec_id == state.metadata.default_spec_id
+    data = [(n, m) for n, m in enumerate(state.manifests) if is_data(m) and m.has_live_files and m.partition_spec_id == spec_id]
+    if rewritten is not None:
+        kept = set(np.unique(state.numbers("manifest")[~rewritten]).tolist())
+        data = [(n, m) for n, m in data if n in kept]
+    count = len(data) + (rewritten is not None and is_current)
+    if rewritten is not None and MANIFEST_MERGE.of(properties) and count >= MANIFEST_MIN_COUNT_TO_MERGE.of(properties):
+        return None  # the commit of the new files merges them
+    size, target = sum(m.manifest_length for _, m in data), MANIFEST_TARGET_SIZE.of(properties)
     wanted = max(1, math.ceil(size / target))
-    depth = _depth(state, spec_id)
-    many, mixed = len(data) >= MANY_MANIFESTS and len(data) > 3 * wanted, depth >= DEEPEST and len(data) >= MANY_MANIFESTS
+    depth = _depth(state, spec_id, [m for _, m in data])
+    many, mixed = count >= MANY_MANIFESTS and count > 3 * wanted, depth >= DEEPEST and count >= MANY_MANIFESTS
     if not many and not mixed:
         return None
     words = f"; a partition is spread over {depth:.3g} of them" if mixed else ""
-    is_current = spec_id == state.metadata.default_spec_id
     which = "the data files" if is_current else f"the data files of the earlier partition spec {spec_id}"
+    saved = (count - wanted) * state.open_seconds / state.workers
     return Finding(
-        "manifests", f"{len(data):,} manifests list {which}, where {wanted:,} would do{words}.",
-        {"manifests": len(data), "bytes": size, "manifests_after": wanted, "depth": depth}, 2 * size, size / _BYTES_PER_SECOND / 60,
-        f"planning opens {count_text(wanted, 'manifest')} instead of {len(data):,}", (len(data) - wanted) * OPEN_SECONDS / state.workers,
+        "manifests", f"{count:,} manifests list {which}, where {wanted:,} would do{words}.",
+        {"manifests": count, "bytes": size, "manifests_after": wanted, "depth": depth}, 2 * size, size / _BYTES_PER_SECOND / 60,
+        f"planning opens {count_text(wanted, 'manifest')} instead of {count:,}{saving_text(saved)}", saved,
         Cure("rewrite_manifests", {} if is_current else {"spec_id": spec_id}), spec_id=spec_id,
     )  # fmt: skip
 
 
-def _depth(state: AilingTable, spec_id: int) -> float:
-    """Count over how many manifests of a spec a value of the first partition field is spread, on average."""
+def _depth(state: AilingTable, spec_id: int, data: Iterable[ManifestFile]) -> float:
+    """Count over how many of these manifests of a spec a value of the first partition field is spread, on average."""
     metadata, spec = state.metadata, state.metadata.spec_by_id(spec_id)
     if not spec.fields or spec.fields[0].source_id not in metadata.schema().by_id:
         return 0.0
     type_ = spec.partition_type(metadata.schema()).fields[0].field_type
-    ranges: list[tuple[Any, Any]] = []
-    for m in state.manifests:
-        if is_data(m) and m.partition_spec_id == spec.spec_id and m.partitions:
+    lows, highs = list[Any](), list[Any]()
+    for m in data:
+        if m.partitions:
             first = m.partitions[0]
             if first.lower_bound is not None and first.upper_bound is not None:
-                ranges.append((from_bytes(type_, first.lower_bound), from_bytes(type_, first.upper_bound)))
-    if not ranges:
+                lows.append(from_bytes(type_, first.lower_bound))
+                highs.append(from_bytes(type_, first.upper_bound))
+    if not lows:
         return 0.0
-    return sum(sum(low <= value <= high for low, high in ranges) for value, _ in ranges) / len(ranges)
+    lows.sort()
+    highs.sort()
+    return sum(bisect_right(lows, value) - bisect_left(highs, value) for value in lows) / len(lows)
 
 
 def snapshots(state: AilingTable) -> Finding | None:
@@ -77,16 +107,29 @@ def snapshots(state: AilingTable) -> Finding | None:
     if not GC_ENABLED.of(metadata.properties):
         return None
     expired = set(expired_in(metadata, RetentionRequest(), now_millis()).snapshot_ids)
-    gone = [s for s in metadata.snapshots if s.snapshot_id in expired]
-    if len(gone) < MANY_SNAPSHOTS:
+    if len(expired) < MANY_SNAPSHOTS:
         return None
-    freed = sum(_number(s.summary, "removed-files-size") for s in gone)
+    freed = _freed(metadata, expired)
+    files = f", and frees about {size_text(freed)} of data and delete files that only these snapshots need" if freed else ""
     return Finding(
-        "snapshots", f"{len(gone):,} of {len(metadata.snapshots):,} snapshots are older than the table's retention.",
-        {"snapshots": len(metadata.snapshots), "expirable": len(gone), "bytes_freed": freed}, 0, len(gone) * 0.002 / 60,
-        f"frees about {size_text(freed)} of data files that only these snapshots need, and keeps table metadata small", 0.0,
-        Cure("expire_snapshots", {"dry_run": False}),
+        "snapshots", f"{len(expired):,} of {len(metadata.snapshots):,} snapshots are older than the table's retention.",
+        {"snapshots": len(metadata.snapshots), "expirable": len(expired), "bytes_freed": freed}, 0, len(expired) * 0.002 / 60,
+        f"keeps table metadata small{files}", 0.0, Cure("expire_snapshots", {"dry_run": False}),
     )  # fmt: skip
+
+
+def _freed(metadata: TableMetadata, expired: Collection[int]) -> int:
+    """Estimate the bytes of files that expiry frees: what the successors of expired snapshots have removed, and what expired snapshots that
+    belong to no branch and no tag have added."""
+    named: set[int] = set()
+    for ref in metadata.refs.values():
+        snapshot = metadata.snapshots.by_id(ref.snapshot_id)
+        while snapshot is not None and snapshot.snapshot_id not in named:
+            named.add(snapshot.snapshot_id)
+            snapshot = metadata.snapshots.by_id(snapshot.parent_snapshot_id)
+    removed = (s for s in metadata.snapshots if s.snapshot_id in named and s.parent_snapshot_id in expired)
+    added = (s for s in metadata.snapshots if s.snapshot_id in expired and s.snapshot_id not in named)
+    return sum(_number(s.summary, "removed-files-size") for s in removed) + sum(_number(s.summary, "added-files-size") for s in added)
 
 
 def orphans(state: AilingTable, metadata_location: str) -> Finding | None:
@@ -104,7 +147,7 @@ def orphans(state: AilingTable, metadata_location: str) -> Finding | None:
     if left < MANY_OLD_FILES:
         return None
     return Finding(
-        ORPHANS, f"About {left:,} metadata files are in no log any more (estimated from the version number, not listed).",
+        ORPHANS, f"About {left:,} old metadata files, which the table no longer names, are left in its directory (estimated, not listed).",
         {"metadata_files": left}, 0, left * 0.001 / 60,
         "frees their space; write.metadata.delete-after-commit.enabled=true removes them at each commit", 0.0, Cure("remove_orphan_files"),
     )  # fmt: skip
@@ -136,7 +179,7 @@ def partition_stats(state: AilingTable) -> Finding | None:
     file, share, behind = newest
     size = sum(m.manifest_length for m in state.manifests if m.added_snapshot_id != file["snapshot-id"])
     return Finding(
-        "partition_stats", f"Partition statistics are {behind:,} snapshots old: {share:.0%} of the rows came or went since.",
+        "partition_stats", f"Partition statistics are {count_text(behind, 'snapshot')} old: {share:.0%} of the rows came or went since.",
         {"changed_share": share, "snapshots_behind": behind}, size, size / _BYTES_PER_SECOND / 60,
         "planners see the current partitions; only manifests added since are read", 0.0, Cure("compute_partition_stats"),
     )  # fmt: skip

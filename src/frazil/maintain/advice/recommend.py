@@ -22,9 +22,10 @@ def recommend(table: MaintainedTable) -> Findings:
     if state is None:
         return Findings((), table.name)
     sortings = layout_advice.joined(layout_advice.layout(state, scans, columns), data_files.unsorted(state), state)
+    of_files = data_files.of_files(state, sortings)
     findings: list[Finding | None] = [
-        *data_files.of_files(state, sortings),
-        *metadata_files.manifests(state),
+        *(f.finding for f in of_files),
+        *metadata_files.manifests(state, {f.finding.kind: f.rewritten for f in of_files if f.rewritten.any()}),
         metadata_files.snapshots(state),
         metadata_files.orphans(state, table.loaded.metadata_location),
         metadata_files.table_stats(state),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,7 +22,7 @@ from frazil.commit.context import Context
 from frazil.commit.filtering import DeleteRemoval, Removal
 from frazil.commit.history import History
 from frazil.commit.produce import Change, parent_of, produce
-from frazil.errors import ValidationException
+from frazil.errors import NoSuchFileError, ValidationException
 from frazil.maintain.compact.carry import RewrittenGroup, carried_over
 from frazil.maintain.compact.rewrite import CompactContext
 from frazil.maintain.rebased import unmatched
@@ -41,11 +42,12 @@ MOST_PAIRS = 50_000_000  # (data file, delete file) pairs that are tested one by
 
 @dataclass(frozen=True, kw_only=True)
 class CompactFiles(SnapshotAction):
-    """Replace the files of some groups by those with the same rows. A group of which a file is gone is left out (`left_out`).
+    """Replace the files of some groups by those with the same rows. A group of which a file is gone, or a delete that was applied, is left
+    out (`left_out`).
 
     `sequence_number`: that of the new files, by which equality deletes that were committed meanwhile still apply to them; None: they get a
     new one, and such deletes are a conflict. Positions that were deleted meanwhile become positions of the new files.
-    `starting_snapshot_id`: the snapshot that was read. Raises ValidationException when every group has lost a file.
+    `starting_snapshot_id`: the snapshot that was read. Raises ValidationException when no group is left.
     """
 
     groups: Sequence[RewrittenGroup]
@@ -83,7 +85,7 @@ class CompactFiles(SnapshotAction):
         return updates
 
     def _leave_out(self, metadata: TableMetadata, context: Context) -> None:
-        """Find the groups of which another writer has removed a file; their new files are not needed."""
+        """Find the groups of which another writer has removed a file, or deletes by a rollback; their new files are not needed."""
         parent = parent_of(metadata, self.branch)
         if parent is not None and parent.snapshot_id == self.starting_snapshot_id:
             return
@@ -94,17 +96,52 @@ class CompactFiles(SnapshotAction):
             paths = table.column("file_path")
             live_paths.update(paths.filter(pc.is_in(paths, value_set=wanted)).to_pylist())
         gone = {n for n, g in enumerate(self.groups) if any(f.file_path not in live_paths for f in g.removed)}
+        other_deletes = self._with_other_deletes(metadata, context, history)
+        gone |= {n for n, g in enumerate(self.groups) if any(f.file_path in other_deletes for f in g.removed)}
         if len(gone) == len(self.groups):
             missing = sorted({f.file_path for f in files} - live_paths)
-            text = f"Cannot commit: {len(missing)} of the files that were rewritten are gone, such as {missing[0]}."
-            hint = "Another writer has rewritten or removed them meanwhile. Call rewrite_data_files again."
-            raise ValidationException(text, hint=hint, table=metadata.location, files=missing)
+            text = f"Cannot commit: {len(missing)} of the files that were rewritten are gone, such as {missing[0]}." if missing else (
+                f"Cannot commit: other deletes apply now to {len(other_deletes)} of the files that were rewritten, such as "
+                f"{min(other_deletes)}, and the table's history does not tell why."
+            )  # fmt: skip
+            hint = "Another writer has rewritten or removed them, or rolled the branch back. Call rewrite_data_files again."
+            raise ValidationException(text, hint=hint, table=metadata.location, files=missing or sorted(other_deletes))
         if gone != self.left_out:
             state = context.state(metadata)
             state.new_data, state.filtered = None, {}  # these were made for the files of all groups
             self.left_out.clear()
             self.left_out.update(gone)
         context.unneeded[context.action] = {f.file_path for n in gone for f in self.groups[n].added}
+
+    def _with_other_deletes(self, metadata: TableMetadata, context: Context, history: History) -> set[str]:
+        """Find the files that have lost deletes which were applied when they were read, or have got equality deletes that would not apply
+        to the new files. Both are told only where the branch does not go on from the snapshot that was read: it was rolled back, or the
+        snapshots in between have expired."""
+        with suppress(ValidationException):
+            _ = history.snapshots  # the branch goes on from the snapshot that was read, so that deletes were only added or merged
+            return set()
+        before = {t.file.file_path: t for g in self.groups for t in g.tasks}
+        now = {t.file.file_path: t.delete_files for t in self._with_deletes(before, metadata, context)}
+        cache = DeleteCache(_CACHE)
+
+        def has_other_deletes(task: FileScanTask) -> bool:
+            applied, present = task.delete_files, now.get(task.file.file_path, ())
+            keys_applied, keys_present = ({_name(d) for d in _of_keys(deletes)} for deletes in (applied, present))
+            if keys_applied - keys_present or any(_name(d) not in keys_applied and not self._is_later(d) for d in _of_keys(present)):
+                return True
+            if not _names(applied) - _names(present):
+                return False
+            try:  # deletes of positions may have been merged
+                earlier, later = (positions_of(task.file, _positional(d), context.storage, cache) for d in (applied, present))
+            except NoSuchFileError:
+                return True
+            return not np.isin(earlier, later).all()
+
+        return {path for path, task in before.items() if has_other_deletes(task)}
+
+    def _is_later(self, delete: DataFile) -> bool:
+        """Tell whether an equality delete applies to the new files."""
+        return self.sequence_number is not None and (delete.data_sequence_number or 0) > self.sequence_number
 
     def _carried(self, metadata: TableMetadata, context: Context) -> tuple[DataFile, ...]:
         """Return delete files for rows of the removed files that were deleted since these were read; those of an earlier attempt serve as
@@ -130,11 +167,14 @@ class CompactFiles(SnapshotAction):
     def _hit(self, metadata: TableMetadata, context: Context) -> list[FileScanTask]:
         """Find the removed files to which other position deletes apply now than when they were read."""
         before = {t.file.file_path: _names(t.delete_files) for g in self.kept for t in g.tasks}
+        return [t for t in self._with_deletes(before, metadata, context) if _names(t.delete_files) - before[t.file.file_path]]
+
+    def _with_deletes(self, paths: Iterable[str], metadata: TableMetadata, context: Context) -> TaskSequence:
+        """Find those of some data files to which deletes apply at the head of the branch."""
         head = plan(metadata, context.storage, snapshot=parent_of(metadata, self.branch), schema=metadata.schema())
-        paths = pa.array(sorted(before), pa.string())
-        chosen = (g.chosen(pc.and_(pc.is_in(g.table.column("file_path"), value_set=paths), pa.array(g.has_deletes))) for g in head.groups)
-        tasks = TaskSequence(tuple(g for g in chosen if len(g)), head.row_filter)
-        return [t for t in tasks if _names(t.delete_files) - before[t.file.file_path]]
+        wanted = pa.array(sorted(paths), pa.string())
+        chosen = (g.chosen(pc.and_(pc.is_in(g.table.column("file_path"), value_set=wanted), pa.array(g.has_deletes))) for g in head.groups)
+        return TaskSequence(tuple(g for g in chosen if len(g)), head.row_filter)
 
     def _written(self, tasks: Sequence[FileScanTask], metadata: TableMetadata, context: Context) -> tuple[DataFile, ...]:
         cache = DeleteCache(_CACHE)
@@ -159,8 +199,16 @@ def _positional(deletes: Sequence[DataFile]) -> list[DataFile]:
     return [d for d in deletes if d.content == DataFileContent.POSITION_DELETES]
 
 
+def _of_keys(deletes: Sequence[DataFile]) -> list[DataFile]:
+    return [d for d in deletes if d.content == DataFileContent.EQUALITY_DELETES]
+
+
 def _names(deletes: Sequence[DataFile]) -> set[tuple[str, int | None]]:
-    return {(d.file_path, d.content_offset) for d in _positional(deletes)}
+    return {_name(d) for d in _positional(deletes)}
+
+
+def _name(delete: DataFile) -> tuple[str, int | None]:
+    return delete.file_path, delete.content_offset
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,6 +19,7 @@ from frazil.scan.manifests import column_of
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import FileScanTask, TaskSequence
 
+_MOST_PARTS = 1024  # of one file whose row groups are not known, or are fewer
 Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
@@ -187,6 +188,7 @@ def pieces_of(tasks: Sequence[FileScanTask], options: CompactionOptions) -> list
 def _parts(task: FileScanTask, each: float) -> Iterable[FileScanTask]:
     size = task.file.file_size_in_bytes
     count = int(-(-size // each)) if task.file.file_format.lower() == "parquet" else 1
+    count = min(count, max(_MOST_PARTS, len(task.file.split_offsets or ())))  # a row group is not divided, however small the target
     if count <= 1:
         return (task,)
     edges = [size * n // count for n in range(count + 1)]

@@ -278,7 +278,7 @@ class _CompactionRun:
             fits = WrittenFor(plan.step.metadata, plan.step.to.known_columns, action.added, True)
             operation.add(StagedWrite((fits, action), action.added))
         for n in action.left_out:
-            log.warning("Left out a group of %s: another writer has removed files of it meanwhile.", plan.table.name)
+            log.warning("Left out a group of %s: another writer has removed files of it, or deletes of them, meanwhile.", plan.table.name)
             self.failed += len(groups[n].removed)
         self.commits += 1
         self.removed += (f.file_path for f in action.removed)

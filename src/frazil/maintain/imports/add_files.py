@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from frazil.arrow.write.add_files import data_files_of
+from frazil.commit.written import NotYetThere
 from frazil.errors import InvalidInput
 from frazil.maintain.current_state import newest_state
 from frazil.maintain.imports.source import Source
@@ -14,10 +15,12 @@ from frazil.maintain.procedure import MaintainedTable, ProcedureResult
 from frazil.maintain.progress import ProgressCallback, progress
 from frazil.ops import stage
 from frazil.ops.in_process import IN_PROCESS
+from frazil.ops.preview import Preview
 from frazil.ops.target import WriteArguments
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.spec.transforms import IdentityTransform
-from frazil.storage import Storage
+from frazil.storage import Storage, normalise
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -48,6 +51,9 @@ def add_files(
     if dry_run:
         with progress(len(paths), "footers read", callback) as shown:
             entries = data_files_of(paths, table.metadata, table.storage, parallelism, shown.advance)
+        if check_duplicate_files:  # raises for files that the table has already, as the commit would
+            paths_added = frozenset(normalise(f.file_path) for f in entries)
+            Preview(table.metadata, table.storage).metadata([NotYetThere(paths_added, MAIN_BRANCH)])
         partitions = len({f.partition for f in entries})
         return AddFilesResult(
             dry_run=True, added_files_count=len(entries), changed_partition_count=partitions, seconds=time.monotonic() - begun

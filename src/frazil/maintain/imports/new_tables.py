@@ -106,6 +106,9 @@ def migrate(
     if source.name is None:
         if drop_backup or backup_table_name:
             raise InvalidInput("drop_backup and backup_table_name are for tables of Spark: a directory has no backup.")
+        if [f.path for f in source.files] == [source.location]:
+            text = f"{source.location} is a file: migrate puts a table in the place of a directory."
+            raise InvalidInput(text, hint="snapshot and add_files take a single file.", file=source.location)
         count = new.run(source, {"migrated": "true"}, dry_run)
         return MigrateTableResult(dry_run=dry_run, migrated_files_count=count, seconds=time.monotonic() - begun)
     tables = spark()

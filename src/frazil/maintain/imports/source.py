@@ -48,7 +48,7 @@ class Source:
 
     def chosen(self, partition_filter: Mapping[str, object]) -> Source:
         """Keep the files of the partitions that the filter names. Raises InvalidInput for a column that is no partition column."""
-        wanted = {str(k): str(v) for k, v in partition_filter.items()}
+        wanted = {str(k): HIVE_NULL if v is None else str(v) for k, v in partition_filter.items()}
         if unknown := [k for k in wanted if k not in self.partition_columns]:
             raise InvalidInput(
                 f"partition_filter names {unknown[0]!r}, which is no partition column of {self.location}.",
@@ -92,7 +92,8 @@ def resolve_source(text: str, storage_of: Callable[[str], Storage], spark: Calla
 
 
 def directory_source(location: str, storage: Storage) -> Source:
-    """List the data files of a directory; hidden ones (`_SUCCESS`, `.crc`) and empty ones are left out, as in Spark.
+    """List the data files of a directory; hidden ones (`_SUCCESS`, `.crc`) and empty ones are left out, as in Spark. The location may be
+    that of one file, too.
 
     Raises InvalidInput when there are none, and when their partition folders have different names.
     """
@@ -100,6 +101,8 @@ def directory_source(location: str, storage: Storage) -> Source:
     files = [
         SourceFile(f.location, folder_values(f.location[len(root) :]), f.size) for f in storage.list(root) if _is_data(f.location, root)
     ]
+    if not files and not root.endswith("/") and not storage.is_directory(root) and storage.exists(root):
+        files = [SourceFile(root, {}, storage.size(root))]
     return source_of(root, sorted((f for f in files if f.size), key=lambda f: f.path))
 
 
@@ -137,7 +140,7 @@ def columns_of(source: Source, storage: Storage) -> Schema:
         distinct.setdefault(str(schema), schema)
     try:
         merged = pa.unify_schemas(list(distinct.values()), promote_options="permissive")
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise InvalidInput(f"The files in {source.location} have columns of different types: {error}") from error
     columns = frame_schema(pa.schema([_nullable(f) for f in merged]))
     more = [n for n in source.partition_columns if n not in {f.name for f in columns.fields}]

@@ -12,20 +12,22 @@ from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import DATA_PATH, METADATA_PATH, OLD_DATA_PATHS
 from frazil.spec.schema import DELETE_FILE_PATH_ID
 from frazil.spec.snapshot import Snapshot, Snapshots
+from frazil.storage import is_inside, normalise
 
 _PATH_PROPERTIES = tuple(prop.name for prop in (DATA_PATH, METADATA_PATH, *OLD_DATA_PATHS))
 
 
 @dataclass(frozen=True)
 class PathChange:
-    """Replace one directory by another in paths, and name where the copy of a file is staged. No directory ends in a slash."""
+    """Replace one directory by another in paths, and name where the copy of a file is staged. No directory ends in a slash. Paths may
+    spell the directory in another way (`/x`, `file:/x`, `file:///x`; `s3`, `s3a`)."""
 
     source: str
     target: str
     staging: str
 
     def new(self, path: str) -> str:
-        """Return the path below the target. Raises InvalidInput for one that is not below the source, with the path as it is spelled."""
+        """Return the path below the target. Raises InvalidInput for one that is not below the source."""
         return f"{self.target}{self._below(path)}"
 
     def staged(self, path: str) -> str:
@@ -33,15 +35,16 @@ class PathChange:
         return f"{self.staging}{self._below(path)}"
 
     def covers(self, path: str) -> bool:
-        return path == self.source or path.startswith(f"{self.source}/")
+        return path == self.source or path.startswith(f"{self.source}/") or is_inside(path, self.source)
 
     def _below(self, path: str) -> str:
         if not self.covers(path):
             raise InvalidInput(
                 f"Path {path} does not start with {self.source}/.",
-                hint="source_prefix is a directory, spelled as the table's metadata spells it, above all files of the table.", file=path,
+                hint="source_prefix is a directory above all files of the table.", file=path,
             )  # fmt: skip
-        return path[len(self.source) :]
+        as_spelled = path == self.source or path.startswith(f"{self.source}/")
+        return path[len(self.source) :] if as_spelled else normalise(path)[len(normalise(self.source)) :]
 
     def metadata(self, metadata: TableMetadata) -> TableMetadata:
         """Return table metadata with other paths: location, properties, snapshots, statistics, and the log of metadata files."""

@@ -36,7 +36,7 @@ from frazil.spec.metadata import TableMetadata, schema_of_spec
 from frazil.spec.properties import MANIFEST_CODEC, MANIFEST_LEVEL
 from frazil.spec.schema import Schema
 from frazil.spec.snapshot import Snapshot
-from frazil.storage import Storage
+from frazil.storage import Storage, normalise
 from frazil.storage.locations import metadata_root
 
 NOT_APPLICABLE = "N/A"
@@ -141,7 +141,7 @@ def plan_table_path(
     if not source_prefix or not target_prefix:
         raise InvalidInput("source_prefix and target_prefix must not be empty.")
     source, target = source_prefix.rstrip("/"), target_prefix.rstrip("/")
-    if source == target:
+    if normalise(source) == normalise(target):
         raise InvalidInput(f"Source prefix cannot be the same as target prefix ({source_prefix})")
     staging = (staging or f"{metadata_root(metadata.location, metadata.properties)}/copy-table-staging-{uuid.uuid4()}").rstrip("/")
     change = PathChange(source, target, staging)
@@ -154,8 +154,10 @@ def plan_table_path(
     planned = TablePathPlan(change, versions, lists, {}, {}, start)
     new = {m.manifest_path: m for _, manifests in lists for m in manifests if planned.is_new(m.sequence_number, m.added_snapshot_id)}
     deletes = {f.file_path: f for m in new.values() if not is_data(m) for f in _position_deletes(end, storage, m)}
-    for path in (end.location, *new, *(s.manifest_list or "" for s in snapshots)):
-        change.new(path)  # raises before anything is written
+    for of_version in versions.values():  # raises before anything is written
+        change.metadata(of_version)
+    for path in new:
+        change.new(path)
     return replace(planned, manifests=new, deletes=deletes)
 
 

@@ -1,8 +1,8 @@
 """Apply row-level deletes to Spark's own Parquet scan: position deletes and deletion vectors as bitmaps (in a sub-query when there are
 few, else in a broadcast join), equality deletes as anti joins.
 
-Files without deletes are scanned apart, without any of this. Three cases are left to the Arrow reader: equality keys inside structs, keys
-of types that Spark lacks, and more positions than a broadcast should hold.
+Files without deletes are scanned apart, without any of this, unless their rows are few (`read.native_read`). Three cases are left to the
+Arrow reader: equality keys inside structs, keys of types that Spark lacks, and more positions than a broadcast should hold.
 """
 
 from __future__ import annotations
@@ -105,7 +105,8 @@ class ScanDeletes:
 
     @classmethod
     def of(cls, parts: Sequence[tuple[PlannedFiles, Sequence[int]]], kind: int) -> ScanDeletes:
-        """Collect the deletes of the chosen files of each part, to all of which deletes of one kind apply."""
+        """Collect the deletes of the chosen files of each part. Deletes of one kind apply to all files of the first part, and to those of
+        the others the same kind or none."""
         index = parts[0][0].deletes
         assert isinstance(index, DeleteIndex)
         rows = np.concatenate([planned.delete_numbers[list(places)] for planned, places in parts])
@@ -181,7 +182,7 @@ def _deleted(parts: Sequence[tuple[PlannedFiles, Sequence[int]]], rows: Numbers,
     """Yield the files that have position deletes, with those."""
     places = ((planned, place) for planned, chosen in parts for place in chosen)
     for n, ((planned, place), row) in enumerate(zip(places, rows.tolist(), strict=True)):
-        deletes = tuple(index.file(int(d)) for d in index.numbers_of(row, equality=False))
+        deletes = tuple(index.file(int(d)) for d in index.numbers_of(row, equality=False)) if row >= 0 else ()
         if deletes:
             yield bitmaps.Deleted(_without_statistics(planned.entry(place)[0].data_file), n, deletes)
 

@@ -33,7 +33,7 @@ from frazil.expr.quoted import columns_of, refuse_columns
 from frazil.expr.sql_text import back_quoted
 from frazil.scan.columns import metadata_columns
 from frazil.scan.plan import Plan
-from frazil.spark.deletes.native_deletes import EQUALITY, NONE, KeyColumns, ScanDeletes, key_columns
+from frazil.spark.deletes.native_deletes import EQUALITY, NONE, POSITIONS, KeyColumns, ScanDeletes, key_columns
 from frazil.spark.host.expression_text import check_text
 from frazil.spark.host.settings import is_ansi, session_zone
 from frazil.spark.host.sql_text import filtered
@@ -59,6 +59,7 @@ from frazil.storage.locations import scheme_of
 # position, the file's first row id and sequence number, its location, and whether the row is deleted.
 _ROW_ID, _UPDATED, _POS, _FIRST, _SEQUENCE = "__frazil_row_id", "__frazil_updated", "__frazil_pos", "__frazil_first", "__frazil_sequence"
 _FILE, _DELETED = "__frazil_file", "__frazil_deleted"
+FEW_FILES, FEW_ROWS = 256, 2_000_000  # without deletes, that are tested for deletes beside others
 
 
 @dataclass(frozen=True)
@@ -221,13 +222,23 @@ def projected(frame: DataFrame, columns: Schema, projection: Schema) -> DataFram
 
 
 def _merged(groups: Sequence[ScanGroup], needed: _ScanColumns) -> list[list[ScanGroup]]:
-    """Put together groups that one scan can read. They differ in partition spec only, and no column depends on the spec."""
-    together: dict[Any, list[ScanGroup]] = {}
+    """Put together groups that one scan can read. They differ in partition spec only, and no column depends on the spec; or they are few
+    rows without deletes beside others with deleted positions, which are named first: a scan more costs as much as testing those rows."""
+    together: dict[tuple[Any, int], list[ScanGroup]] = {}
     for group in groups:
         by_spec = group.constants or needed.metadata_names & {"_spec_id", "_partition"}
         spec_id = group.planned.spec_id if by_spec else None
-        together.setdefault((group.file_names, group.constants, spec_id, group.deletes), []).append(group)
+        together.setdefault(((group.file_names, group.constants, spec_id), group.deletes), []).append(group)
+    for alike, deletes in list(together):
+        if deletes == NONE and (alike, POSITIONS) in together and _are_few(together[alike, NONE]):
+            together[alike, POSITIONS] += together.pop((alike, NONE))
     return list(together.values())
+
+
+def _are_few(groups: Sequence[ScanGroup]) -> bool:
+    """Tell whether the files of groups are so few and small that testing their rows costs less than a scan of their own."""
+    rows = (int(pc.sum(g.planned.table.column("record_count").take(g.rows)).as_py()) for g in groups)
+    return sum(len(g.rows) for g in groups) <= FEW_FILES and sum(rows) <= FEW_ROWS
 
 
 def _shapes(plan: Plan, needed: _ScanColumns, keys: KeyColumns | None) -> dict[int, Shape]:

@@ -58,9 +58,11 @@ class KeyedStreamWriter(DataSourceStreamArrowWriter):
         self._place, self._options, self._schema = place, options, arrow_schema(schema)
         _, loaded, _ = place.table
         metadata = loaded.metadata
-        check_table(options, metadata)
+        check_table(options, metadata, case_sensitive=False)
         columns = metadata.schema()
-        self._reduction = reduction(options, columns, key_ids(options, columns), self._schema.names, case_sensitive=False)
+        self._reduction = reduction(
+            options, columns, key_ids(options, columns, case_sensitive=False), self._schema.names, case_sensitive=False
+        )
         self._storage = loaded.storage
         self._folder = f"{data_root(metadata.location, metadata.properties)}/staging-{uuid.uuid4()}"
 

@@ -40,16 +40,16 @@ def start_many(
         raise InvalidInput(f"on_commit is a function that takes the batch's number and its TablesResult, not {tables.on_tables!r}.")
     if tables.set_aside_table is not None:
         tables.places.parts(tables.set_aside_table)
-    position = _table_column(frame, tables.table_column)
+    position = _table_column(frame, tables.table_column, given.case_sensitive)
     sink = ManyTablesSink(tables.places, checked, "", dict(given.snapshot_properties), tables.on_tables, shown, given.case_sensitive)
     require_checkpoint(frame.sparkSession, given.options, "A stream into many tables")
     return writer.outputMode(output).foreachBatch(_RoutedBatches(sink, position, engine_of, frame.sparkSession)).start()
 
 
-def _table_column(frame: DataFrame, name: str) -> int:
+def _table_column(frame: DataFrame, name: str, case_sensitive: bool | None) -> int:
     """Find the position of the column that names the tables. Raises InvalidInput if there is no such column, or if it is not of text."""
     schema = from_spark(frame.schema)
-    position = position_of(name, schema, is_case_sensitive(frame.sparkSession))
+    position = position_of(name, schema, is_case_sensitive(frame.sparkSession, case_sensitive))
     if position is None:
         raise InvalidInput(f"table_column names {name}, which is no column.", hint=f"Columns: {', '.join(frame.columns)}.")
     if not isinstance(type_ := schema.fields[position].field_type, StringType):

@@ -39,6 +39,6 @@ class StreamPlanner:
         partitions: list[StreamPartition] = []
         for rows in planned.rows:
             context = cloudpickle.dumps(replace(rows.context, options=replace(rows.context.options, workers=1)))
-            groups = packed(rows.tasks, planned.options.split, self.spec.parallelism)
+            groups = packed(rows.tasks, planned.options.split, self.spec.parallelism, self.spec.options.lookback)
             partitions += [StreamPartition(context, cloudpickle.dumps(tasks)) for tasks in groups]
         return partitions

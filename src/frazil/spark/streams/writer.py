@@ -21,6 +21,7 @@ from frazil.maintain.triggers import upkeep_options
 from frazil.ops.engine import Engine
 from frazil.ops.operation import writable
 from frazil.spark.host.jvm import is_classic
+from frazil.spark.host.settings import is_case_sensitive
 from frazil.spark.streams.batch_rows import FrameRows
 from frazil.spark.streams.partition_commits import announce_without_batches, batch_watermark, require_end, require_watermark
 from frazil.spark.streams.upkeep import UpkeepHook, with_usual_rewrite
@@ -28,7 +29,8 @@ from frazil.stream.hooks import BatchHook, MicroBatch
 from frazil.stream.partitions.commit_hook import PartitionCommit, partition_commit_of
 from frazil.stream.sink.arguments import SinkArguments
 from frazil.stream.sink.batch import StreamSink, checked_options
-from frazil.stream.sink.options import mode_of_table, named_mode
+from frazil.stream.sink.options import key_ids, mode_of_table, named_mode
+from frazil.stream.sink.reduce import reduction
 
 _CHECKPOINT = ("checkpointlocation", "checkpoint_location", "checkpoint-location")
 _SPARKS_CHECKPOINT, _OF_SESSION = "checkpointLocation", "spark.sql.streaming.checkpointLocation"
@@ -57,7 +59,11 @@ def start(writer: Any, frame: DataFrame, table: SinkTable, given: SinkArguments)
     output, mode = modes(given.output_mode, given.mode, given.options, partial(mode_of_table, given.options, table.loaded.metadata))
     maintained, options_of_stream = upkeep_options(without_sparks(given.options))
     partition_commit, others = partition_commit_of(options_of_stream, given.policies)
-    options = checked_options(others, table.loaded, mode=mode)
+    sensitive = is_case_sensitive(frame.sparkSession, given.case_sensitive)
+    options = checked_options(others, table.loaded, mode=mode, case_sensitive=sensitive)
+    if options.keyed:  # the frame must have the columns that the options name
+        columns = table.loaded.metadata.schema()
+        reduction(options, columns, key_ids(options, columns, sensitive), frame.columns, sensitive)
     maintained = with_usual_rewrite(maintained, given.options, options, table.loaded.metadata)
     if given.on_commit is not None and not callable(given.on_commit):
         raise InvalidInput(f"on_commit is a function that takes the batch's number and its CommitResult, not {given.on_commit!r}.")

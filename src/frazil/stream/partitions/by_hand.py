@@ -57,8 +57,7 @@ def mark_done(
     metadata = table.metadata
     if branch != "main" and parent_of(metadata, branch) is None:
         raise InvalidInput(f"Branch {branch} of {name} has no snapshot.", table=name)
-    fields = fields_of(metadata, metadata.default_spec_id)
-    marked = named_partition(partition, fields, metadata.default_spec_id, name)
+    marked = named_partition(partition, metadata, name)
     site, archives = TableSite(backend, address_of(table), name, branch, table.storage), ArchiveReader()
     state = state_of(metadata, branch)
     context = context_of(marked, state, table, site, chosen, state.watermark_ms, archives)

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from frazil.errors import FrazilError, InvalidInput
-from frazil.stream.partitions.fields import Fields, Partition, path_of
+from frazil.stream.partitions.fields import OF_TIME, Fields, Partition, path_of
 from frazil.stream.partitions.options import PartitionCommitOptions
 from frazil.stream.partitions.patterns import Parser, java_parser, parse_default
 from frazil.stream.partitions.zones import instant_ms, zone_of
@@ -19,7 +19,6 @@ from frazil.stream.partitions.zones import instant_ms, zone_of
 _REFERENCE = re.compile(r"\$\{([^}]*)\}|\$([^\W\d]\w*)")
 _FORMATTER = "partition.time-extractor.timestamp-formatter"
 _PATTERN = "partition.time-extractor.timestamp-pattern"
-_OF_TIME = {"hour": r"(\d{4,})-(\d\d)-(\d\d)-(\d\d)", "day": r"(\d{4,})-(\d\d)-(\d\d)", "month": r"(\d{4,})-(\d\d)", "year": r"(\d{4,})"}
 
 
 class UnparsablePartition(FrazilError, ValueError):
@@ -90,7 +89,7 @@ class TimeExtractor:
         return _REFERENCE.sub(lambda m: values[m[1] or m[2]], pattern)
 
     def _transformed(self, transform: str, zoned: bool, text: str | None) -> int:
-        match = re.fullmatch(_OF_TIME[transform], text or "")
+        match = re.fullmatch(OF_TIME[transform], text or "")
         if match is None:
             raise ValueError(f"the value is {'null' if text is None else repr(text)}")
         year, month, day, hour = (*map(int, match.groups()), *(1, 1, 1, 0)[len(match.groups()) :])
@@ -116,7 +115,7 @@ def _unknown(pattern: str, names: Sequence[str]) -> list[str]:
 
 def _time_field(fields: Fields) -> int | None:
     """Find the field with the finest transform of time."""
-    for transform in _OF_TIME:
+    for transform in OF_TIME:
         for index, field in enumerate(fields):
             if field.transform == transform:
                 return index

@@ -124,7 +124,7 @@ class StreamSink:
     def _committed(self, micro: MicroBatch, stage: BatchStage | FilesStage) -> tuple[MicroBatch, CommitResult]:
         """Commit a batch, again after conflicts where that helps; return the batch, with the branch that was written, and the result."""
         txn = Txn(self.query_id, micro.batch_id, self.options.on_rewind)
-        check_table(self.options, self.table.metadata)
+        check_table(self.options, self.table.metadata, stage.case_sensitive)
         left = COMMIT_RETRY.retries.of(self.table.metadata.properties)
         if (mark := self._java(txn, micro.branch)) is not None:
             stage.discard(self.table.storage)
@@ -189,10 +189,12 @@ class _NoRows(Exception):
     """End an operation that has nothing to commit."""
 
 
-def checked_options(option_values: Mapping[str, Any], table: LoadedTable, *, mode: str | None = None) -> SinkOptions:
+def checked_options(
+    option_values: Mapping[str, Any], table: LoadedTable, *, mode: str | None = None, case_sensitive: bool = True
+) -> SinkOptions:
     """Check the options of a streaming write against the table, before the query starts."""
     if mode is None and named_mode(option_values) is None:
         mode = mode_of_table(option_values, table.metadata)
     options = sink_options(option_values, mode=mode)
-    check_table(options, table.metadata)
+    check_table(options, table.metadata, case_sensitive)
     return options

@@ -46,6 +46,12 @@ class BatchStage:
         self.came = False
 
     @property
+    def case_sensitive(self) -> bool:
+        """Tell how names are matched: as the caller says, else as the engine does."""
+        given = self._arguments.case_sensitive
+        return self._rows.case_sensitive if given is None else given
+
+    @property
     def repeatable(self) -> bool:
         """Tell whether the rows of a batch with equality deletes can be written once more."""
         return self._rows.repeatable
@@ -92,7 +98,8 @@ class BatchStage:
 
     def _reduction(self, schema: Schema) -> Reduction:
         columns = [f.name for f in self._rows.schema.fields]
-        return reduction(self._options, schema, key_ids(self._options, schema), columns, self._rows.case_sensitive)
+        ids = key_ids(self._options, schema, self.case_sensitive)
+        return reduction(self._options, schema, ids, columns, self.case_sensitive)
 
     def _evolved(self, to: WriteTarget) -> tuple[WriteTarget, Reduction, tuple[Action, ...]]:
         """Add the columns that only the frame has to the table, with merge-schema, in the same commit."""
@@ -109,7 +116,7 @@ class BatchStage:
         to, reduction, before = self._evolved(self._target(operation))
         context = WriteContext.of(to.metadata, to.storage, to.options)
         check_columns(self._rows.schema, to.metadata.schema(), reduction, context)
-        ids = key_ids(self._options, to.metadata.schema())
+        ids = key_ids(self._options, to.metadata.schema(), self.case_sensitive)
         specs = specs_to_delete_in(to.metadata, to.storage, to.branch, context.spec.spec_id, ids)
         files = self._rows.written(reduction, context, ids, specs)
         both = (*files.data, *files.deletes)
@@ -141,7 +148,7 @@ class FilesStage:
 
     def __init__(self, options: SinkOptions, files: Sequence[DataFile], schema_id: int, engine: Engine, arguments: WriteArguments):
         self._options, self._files, self._schema_id, self._engine, self._arguments = options, files, schema_id, engine, arguments
-        self.came, self.repeatable = False, False
+        self.came, self.repeatable, self.case_sensitive = False, False, True
 
     def where_to(self, metadata: TableMetadata) -> WrittenTo:
         return where_to(self._arguments, metadata, self._engine)

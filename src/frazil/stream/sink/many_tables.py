@@ -209,7 +209,7 @@ class _TableBatch:
         """Tell whether the table has the batch, so that an error came after its commit."""
         try:
             loaded = self._sink.places.backend.load(self._parts)
-        except (NoSuchTableError, NoSuchNamespaceError):
+        except _BAD:  # InvalidInput: the name is one that the catalog cannot have
             return False
         try:
             sink = self._table_sink(loaded)
@@ -247,7 +247,7 @@ class _TableBatch:
         columns = self._new_columns(options)
         rows = self._split.rows(self._names, columns)
         if options.key_columns:
-            key_ids(options, rows.schema)  # before a table is made that cannot take the rows
+            key_ids(options, rows.schema, self._case_sensitive)  # before a table is made that cannot take the rows
         return many._made(self._parts, rows.input.frame)
 
     def _new_columns(self, options: SinkOptions) -> list[int]:
@@ -268,7 +268,7 @@ class _TableBatch:
         names_table = self._position(self._sink.options.table_column)
 
         def stored(i: int, name: str) -> bool:
-            return table.get_field(name, self._split.case_sensitive) is not None or (i != names_table and i in self._filled)
+            return table.get_field(name, self._case_sensitive) is not None or (i != names_table and i in self._filled)
 
         return [i for i, f in enumerate(self._split.schema.fields) if i in control or stored(i, f.name)]
 
@@ -282,9 +282,15 @@ class _TableBatch:
             columns += [] if op is None else [op, *(_ONLY_OF_CHANGES if op.lower() == OP_COLUMNS[1] else ())]
         return columns
 
+    @property
+    def _case_sensitive(self) -> bool:
+        """Tell how names are matched: as the caller says, else as the engine does."""
+        given = self._sink.case_sensitive
+        return self._split.case_sensitive if given is None else given
+
     def _position(self, name: str) -> int | None:
         """Find the position of a column; None: the frame has none of that name."""
-        return position_of(name, self._split.schema, self._split.case_sensitive)
+        return position_of(name, self._split.schema, self._case_sensitive)
 
 
 def position_of(name: str, schema: Schema, case_sensitive: bool) -> int | None:

@@ -6,7 +6,8 @@ about the stream itself are passed on to the write, which checks them (`arrow.wr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -173,10 +174,19 @@ def _parted(option_values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str,
             hint = "frazil.install(spark) before the stream starts, or t.write_stream(…), takes options of partition commit and upkeep."
             raise Unsupported(f"Option {key!r} is not supported here.", hint=hint)
         if name not in _OWN:
+            _refuse_misspelled(key)
             rest[key] = value
         elif value is not None and own.setdefault(name, value) != value:
             raise InvalidInput(f"Option {key!r} is given twice, as {own[name]!r} and as {value!r}.")
     return own, rest
+
+
+def _refuse_misspelled(key: str) -> None:
+    """Raise InvalidInput for a name that is nearly one of the stream's own options (`writeMode`), of which the write's options, that are
+    checked later, know nothing."""
+    compact = re.sub(r"[-_.]", "", key.lower())
+    if (own := next((o for o in _OWN if o.replace("_", "") == compact), None)) is not None:
+        raise InvalidInput(f"Unknown option of a streaming write: {key!r}. Did you mean {own.replace('_', '-')!r}?")
 
 
 def _instead_of_maintenance(name: str) -> str | None:
@@ -225,7 +235,7 @@ def _check_mode(options: SinkOptions, own: Mapping[str, Any]) -> None:
 # The table -------------------------------------------------------------------------------------------------------------------------------
 
 
-def check_table(options: SinkOptions, metadata: TableMetadata) -> None:
+def check_table(options: SinkOptions, metadata: TableMetadata, case_sensitive: bool = True) -> None:
     """Check that the table can take what the stream will write. Raises InvalidInput and Unsupported, which say what to change."""
     if not options.keyed:
         return
@@ -234,7 +244,7 @@ def check_table(options: SinkOptions, metadata: TableMetadata) -> None:
             f"write-mode={options.mode} needs format version 2 or later; the table has version {metadata.format_version}.",
             hint="t.upgrade(2) changes no data file.", table=metadata.location,
         )  # fmt: skip
-    ids = key_ids(options, metadata.schema())
+    ids = key_ids(options, metadata.schema(), case_sensitive)
     if options.strategy == EQUALITY_DELETES:
         check_partitions(metadata, metadata.default_spec_id, ids)
     elif write_options(options.write, options.verb).distribution_mode == "hash":
@@ -246,7 +256,7 @@ def check_table(options: SinkOptions, metadata: TableMetadata) -> None:
             )  # fmt: skip
 
 
-def key_ids(options: SinkOptions, schema: Schema) -> tuple[int, ...]:
+def key_ids(options: SinkOptions, schema: Schema, case_sensitive: bool = True) -> tuple[int, ...]:
     """Return the field ids of the key columns. Raises InvalidInput when there are none, or when one cannot be a key."""
     names = options.key_columns or tuple(n for n in schema.column_names if n in schema.identifier_field_names())
     if not names:
@@ -254,9 +264,10 @@ def key_ids(options: SinkOptions, schema: Schema) -> tuple[int, ...]:
             f"write-mode={options.mode} needs keys: the table has no identifier fields.",
             hint="Give key-columns, as in t.write_stream(frame, mode='upsert', key_columns=['id']), or set identifier fields.",
         )
+    tops = {f.name: f.field_id for f in schema.fields}
+    names = names if case_sensitive else tuple(_stored_name(n, tops) for n in names)
     if len(set(names)) < len(names):
         raise InvalidInput(f"key-columns names a column twice: {', '.join(names)}.")
-    tops = {f.name: f.field_id for f in schema.fields}
     for name in names:  # in any order: that of the table's columns is used
         if name not in tops:
             if schema.get_field(name, False) is not None and "." in name:
@@ -265,6 +276,12 @@ def key_ids(options: SinkOptions, schema: Schema) -> tuple[int, ...]:
                 f"Missing required equality field column '{name}' in table schema {', '.join(tops)}", hint="key-columns names its columns."
             )
     return check_equality_ids(schema, [i for n, i in tops.items() if n in names])
+
+
+def _stored_name(name: str, columns: Iterable[str]) -> str:
+    """Find the one column that a name means where case does not count; the name itself where there is none, or more than one."""
+    alike = [c for c in columns if c.lower() == name.lower()]
+    return alike[0] if len(alike) == 1 else name
 
 
 def check_partitions(metadata: TableMetadata, spec_id: int, ids: Sequence[int]) -> None:

@@ -17,7 +17,6 @@ from frazil.arrow.write.conform import conform
 from frazil.arrow.write.write_options import WriteOptions
 from frazil.errors import InvalidInput, SchemaMismatch
 from frazil.spec.schema import Schema
-from frazil.spec.types import UUIDType
 from frazil.stream.sink.options import OP_COLUMNS, SinkOptions
 
 POSITION, REMOVED = "__frazil_position", "__frazil_removed"
@@ -113,12 +112,11 @@ class Reduced:
         return self.rows if self.removed is None else self.rows.filter(pc.invert(self.removed))
 
     def source(self, reduction: Reduction) -> pa.Table:
-        """Return the rows as the source of a MERGE: keys typed as the table's (uuids as they are, which a MERGE takes as text), and, if
-        rows have kinds, a column that tells which go."""
+        """Return the rows as the source of a MERGE: keys typed as the table's (uuids as texts, in the form in which the table's are read,
+        since a MERGE compares texts), and, if rows have kinds, a column that tells which go."""
         rows = self.rows
-        for n, (name, key) in enumerate(zip(reduction.key_names, reduction.keys.fields, strict=True)):
-            if not isinstance(key.field_type, UUIDType):
-                rows = rows.set_column(rows.column_names.index(name), self.keys.schema.field(n).with_name(name), self.keys.column(n))
+        for n, name in enumerate(reduction.key_names):
+            rows = rows.set_column(rows.column_names.index(name), self.keys.schema.field(n).with_name(name), self.keys.column(n))
         return rows if self.removed is None else rows.append_column(REMOVED, self.removed)
 
 

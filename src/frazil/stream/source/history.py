@@ -68,9 +68,24 @@ class StreamHistory:
         oldest = self.walked[-1]
         if position.phase == "after" and oldest.parent_snapshot_id == position.snapshot_id:
             return len(self.walked)
-        # A snapshot that is kept and no ancestor is on another line. So is one that is gone while all of this line is kept.
-        other_line = self.metadata.snapshots.by_id(position.snapshot_id) is not None or oldest.parent_snapshot_id is None
-        return Lost.ROLLED_BACK if other_line else Lost.EXPIRED
+        return Lost.ROLLED_BACK if self._is_on_another_line(position.snapshot_id, oldest) else Lost.EXPIRED
+
+    def _is_on_another_line(self, snapshot_id: int, oldest: Snapshot) -> bool:
+        """Tell whether a snapshot that is none of the kept ancestors was never one: all ancestors are kept, or the snapshot is kept and is
+        no older than `oldest`, or it has the expired parent of `oldest` as an ancestor too.
+
+        Any other one that is kept may be an ancestor, kept by a tag while those between have expired.
+        """
+        if oldest.parent_snapshot_id is None:
+            return True
+        snapshot = self.metadata.snapshots.by_id(snapshot_id)
+        if snapshot is None:
+            return False
+        if (snapshot.sequence_number, snapshot.timestamp_ms) >= (oldest.sequence_number, oldest.timestamp_ms):
+            return True
+        line = StreamHistory(self.metadata, snapshot)
+        first = line.oldest()
+        return first is not None and first.parent_snapshot_id == oldest.parent_snapshot_id
 
     def _step(self) -> bool:
         """Walk to the next older snapshot; False at the end."""

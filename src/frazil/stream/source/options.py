@@ -6,6 +6,7 @@ Options that contradict each other, have no effect or are unknown are refused by
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -14,6 +15,7 @@ from typing import Any
 from frazil.errors import InvalidInput, Unsupported
 from frazil.expr.nodes import Predicate
 from frazil.ops.reading import predicate_of
+from frazil.scan.options import split_options
 from frazil.scan.read_hints import VECTORIZATION, VECTORIZED, ReadHint, check_hints
 from frazil.scan.snapshot_ref import to_milliseconds
 from frazil.spec.durations import duration_ms
@@ -128,6 +130,11 @@ class StreamOptions:
     workers: int | None = None
 
     @property
+    def lookback(self) -> int:
+        """Return among how many tasks one is chosen for a file: one, which keeps files in their order, unless an option says more."""
+        return int(self.split.get("lookback", 1))
+
+    @property
     def watermark_factor(self) -> float:
         """Return milliseconds per unit of a watermark column of numbers."""
         return _UNITS[self.watermark_unit]
@@ -149,13 +156,18 @@ def stream_options(
         raise InvalidInput(
             f"The name of the table says branch {branch!r}, the option branch {texts['branch']!r}.", hint="Give one of them."
         )
+    if order is not None and (lookback := next((k for k in ("lookback", "split-lookback") if k in texts), None)):
+        text = f"Read option {lookback!r} contradicts the order of files, in which they are packed into tasks."
+        raise InvalidInput(text, hint=f"Leave it out, or {'watermark-column' if column else 'order-by'}.")
+    splits = {_SPLITS[k]: v for k, v in texts.items() if k in _SPLITS}
+    split_options({}, splits)  # so that sizes that are not valid are refused before the query starts
     names = texts.get("selected-fields")
     return StreamOptions(
         strategy, _number(texts, "start-snapshot-id", low=None), texts.get("start-tag"), _time(texts, zone),
         branch or texts.get("branch", MAIN_BRANCH), duration_ms("monitor-interval", texts.get("monitor-interval", "60s")),
         _failures(texts), _limits(texts), skips, with_changes, _one_of(texts, "on-expired"), _one_of(texts, "on-rollback"), order, column,
         _unit(texts, column), ("*",) if names is None else _names(names), _filter(options, texts),
-        _flag(texts, "case-sensitive", case_sensitive), zone, {_SPLITS[k]: v for k, v in texts.items() if k in _SPLITS},
+        _flag(texts, "case-sensitive", case_sensitive), zone, splits,
         _number(texts, _WORKERS),
     )  # fmt: skip
 
@@ -292,7 +304,7 @@ def _number(texts: Mapping[str, str], key: str, low: int | None = 1) -> int | No
     if (text := texts.get(key)) is None:
         return None
     digits = text.strip()
-    if not digits.lstrip("+-").isdigit() or (low is not None and int(digits) < low):
+    if re.fullmatch(r"[+-]?[0-9]+", digits) is None or (low is not None and int(digits) < low):
         raise InvalidInput(f"Read option {key!r} is a whole number{'' if low is None else f' of at least {low}'}, not {text!r}.")
     return int(digits)
 

@@ -54,7 +54,7 @@ class Folder:
     def partition_path(self, partition: Partition) -> str:
         """Return the folder of a partition."""
         parts = zip(self.columns, partition.values, strict=True)
-        return os.path.join(self.path, *(f"{c}={HIVE_NULL if v is None else escaped(v)}" for c, v in parts))
+        return os.path.join(self.path, *(f"{escaped(c)}={HIVE_NULL if v is None else escaped(v)}" for c, v in parts))
 
     @contextlib.contextmanager
     def locked(self, name: str = "lock") -> Iterator[None]:
@@ -84,7 +84,7 @@ _SPECIAL = "".join(map(chr, range(1, 32))) + "\"#%'*/:=?\\\x7f{[]^"
 
 
 def escaped(text: str) -> str:
-    """Escape a value as Spark does in the names of folders."""
+    """Escape a column or a value as Spark does in the names of folders."""
     return "".join(f"%{ord(c):02X}" if c in _SPECIAL else c for c in text)
 
 
