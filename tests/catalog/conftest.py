@@ -27,12 +27,14 @@ from frazil.spec.updates import AddSchema, SetCurrentSchema, SetProperties, Upda
 from frazil.storage import storage_for
 from frazil.testing import ServerBackend
 from tests.builders.behind_proxies import rest_server_over, there
-from tests.storage.conftest import azurite_place, hdfs_place, s3_place
+from tests.storage.conftest import azurite_place, gcs_place, hdfs_place, s3_place
 
 REMOTE = {"postgres": "FRAZIL_TEST_POSTGRES", "mariadb": "FRAZIL_TEST_MARIADB"}
 HIVE = {"hive2": "FRAZIL_TEST_HMS2", "hive3": "FRAZIL_TEST_HMS31", "hive4": "FRAZIL_TEST_HMS4"}
 SERVED = ("rest", "nessie")
-STORES: dict[str, Callable[[], tuple[str, dict[str, str]]]] = {"s3": s3_place, "hdfs": lambda: (hdfs_place(), {}), "azurite": azurite_place}
+STORES: dict[str, Callable[[], tuple[str, dict[str, str]]]] = {
+    "s3": s3_place, "hdfs": lambda: (hdfs_place(), {}), "gcs": gcs_place, "azurite": azurite_place,
+}  # fmt: skip
 KINDS = [
     "path",
     "sqlite",

@@ -109,10 +109,10 @@ def main(folder, *names):
     spark = spark.config("spark.ui.showConsoleProgress", "false").getOrCreate()
     place, bare = Path(folder), spark.newSession()
     catalog, queries = catalog_at(place), {}
-    for name in names:
+    for name in sorted(names, key=lambda name: name not in SOURCES):
         writer = writer_of(name, spark, bare, catalog, place).option("checkpointLocation", str(place / "checkpoints" / name))
         queries[name] = query = writer.trigger(availableNow=True).start()
-        if name in SOURCES:  # Spark gives the process that plans a source ten seconds, in which it is best alone
+        if name in SOURCES:  # Spark gives the process that plans a source ten seconds to begin, in which it is best alone
             while query.isActive and query.lastProgress is None and not (place / "reached" / name).exists():
                 time.sleep(0.05)
     while queries:

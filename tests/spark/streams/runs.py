@@ -20,8 +20,6 @@ from tests.stream.sink.test_soak import batch
 
 ROOT = Path(__file__).parents[3]
 FAULTS = ROOT / "tests" / "spark" / "faults"
-EVERY = 20
-"""A driver that is killed at random lives for about so many batches of one of its streams."""
 
 
 class Run:
@@ -60,7 +58,7 @@ class Run:
     def problems(self) -> str:
         return self._problems.read_text()[-6000:]
 
-    def until(self, over: Callable[[], bool], seconds: float = 300) -> bool:
+    def until(self, over: Callable[[], bool], seconds: float = 500) -> bool:
         """Wait until the run or something else is over; False where neither is in time."""
         end = time.monotonic() + seconds
         while self.driver.poll() is None and not over():
@@ -83,9 +81,15 @@ class Run:
         return code
 
     def _processes(self) -> list[int]:
-        rows = subprocess.run(["ps", "-eo", "pid=,sess=,stat="], capture_output=True, text=True, check=True).stdout.split("\n")
-        found = [row.split() for row in rows if row]
-        return [int(pid) for pid, session, state in found if int(session) == self.driver.pid and not state.startswith("Z")]
+        rows = subprocess.run(["ps", "-eo", "pid=,stat="], capture_output=True, text=True, check=True).stdout.splitlines()
+        alive = (int(pid) for pid, state in map(str.split, rows) if not state.startswith("Z"))
+        return [pid for pid in alive if _session(pid) == self.driver.pid]
+
+
+def _session(process: int) -> int | None:
+    with contextlib.suppress(ProcessLookupError):
+        return os.getsid(process)
+    return None
 
 
 def batches_known_to_spark(place: Path, name: str, log: str) -> set[int]:
@@ -103,17 +107,16 @@ def put_kind(place: Path, catalog: Catalog, kind: str, batches: int) -> None:
         catalog.create_table(f"db.{kind}", "id bigint, v bigint", format_version=3 if kind == "lookup" else 2)
 
 
-def killed_at_random(seed: str, place: Path, streams: Sequence[str], others: Callable[[str], None]) -> Counter[str]:
+def killed_at_random(place: Path, streams: Sequence[str], every: int, others: Callable[[str], None]) -> Counter[str]:
     """Run streams in one driver, again and again, until each has come to its end; kill every run at a random moment, which finds each of
-    its streams somewhere else. Return how often each stream died between Spark's two records of a batch. `others`: called with each
-    stream while no driver lives."""
-    rand, left, died_inside = random.Random(seed), list(streams), Counter[str]()
+    its streams somewhere else. Return how often each stream died between Spark's two records of a batch. `every`: on average a run lives
+    for so many batches of each. `others`: called with each stream while no driver lives."""
+    rand, left, died_inside = random.Random("kills"), list(streams), Counter[str]()
+    done = lambda: sum(last_batch(place, name) for name in streams)
     while left:
-        watched = rand.choice(left)
-        wanted = last_batch(place, watched) + rand.randint(1, 2 * EVERY)
+        wanted = done() + rand.randint(1, 2 * every * len(left))
         with Run(place, {}, rand.sample(left, len(left))) as run:
-            over = lambda run=run, watched=watched, wanted=wanted: watched in run.ended or last_batch(place, watched) >= wanted
-            in_time = run.until(over, 900)
+            in_time = run.until(lambda wanted=wanted: done() >= wanted, 900)
             time.sleep(rand.random())
             code = run.kill(driver_alone=rand.random() < 0.5)
         assert in_time and code in (0, -signal.SIGKILL), run.problems
@@ -122,5 +125,5 @@ def killed_at_random(seed: str, place: Path, streams: Sequence[str], others: Cal
             others(name)
         left = [name for name in left if name not in run.ended]
     with Run(place, {}, streams) as run:
-        assert run.driver.wait(300) == 0, run.problems
+        assert run.driver.wait(500) == 0, run.problems
     return died_inside

@@ -32,7 +32,7 @@ def test_no_row_is_lost_or_doubled_while_drivers_die_at_random_and_others_compac
                     rollbacks[kind] += rolled_back(catalog.load_table(name))
 
     with compactor:
-        died_inside = killed_at_random("kinds", tmp_path, tuple(KINDS), roll_back)
+        died_inside = killed_at_random(tmp_path, tuple(KINDS), 12, roll_back)
     assert all(compactor.done.values()) and all(min(died_inside[kind], rollbacks[kind]) >= FAULTS for kind in KINDS), "the faults fired"
     for kind in KINDS:
         for name, rows in expected(kind).items():
