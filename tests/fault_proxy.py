@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 
 KINDS = ("delay", "reset", "call", "answer", "truncated", "slow close")
 
+_REQUEST = re.compile(rb"[A-Z]+ \S+(?= HTTP/1\.)")
+
 
 class Fired(NamedTuple):
     request: str
@@ -42,7 +44,8 @@ class FaultProxy:
     - `slow close`: the answer is whole, but what the client sends on that connection afterwards is swallowed, until it ends after `seconds`.
 
     With `then_down`, connections are refused from then on. `fired` lists the faults that happened; what was not asked for is passed on as it is. `die()`
-    also ends the connections that are open. `answered` counts the answers that went through.
+    also ends the connections that are open. `answered` counts the answers that went through. `requests` holds the first line of each request of HTTP;
+    `connections` counts those that were opened, `most_open` how many were open at once.
     """
 
     def __init__(self, address: str):
@@ -51,7 +54,8 @@ class FaultProxy:
         account = f"{self._server.netloc.rpartition('@')[0]}@" if "@" in self._server.netloc else ""
         self.uri = self._server._replace(netloc=f"{account}127.0.0.1:{self._listening.getsockname()[1]}").geturl()
         self.fired: list[Fired] = []
-        self.answered = 0
+        self.answered = self.connections = self.most_open = self._open = 0
+        self.requests: list[str] = []
         self._clients: list[socket.socket] = []
         self._due: list[_Fault] = []
         self._lock = threading.Lock()
@@ -82,6 +86,15 @@ class FaultProxy:
                 threading.Thread(target=self._pass_on, args=(client,), daemon=True).start()
 
     def _pass_on(self, client: socket.socket) -> None:
+        with self._lock:
+            self.connections += 1
+            self._open += 1
+            self.most_open = max(self.most_open, self._open)
+        self._pass_on_until_it_ends(client)
+        with self._lock:
+            self._open -= 1
+
+    def _pass_on_until_it_ends(self, client: socket.socket) -> None:
         fault: _Fault | None = None
         with contextlib.suppress(OSError), client, socket.create_connection((self._server.hostname or "", self._server.port or 0)) as server:
             for each in (client, server):
@@ -92,6 +105,8 @@ class FaultProxy:
                     data = client.recv(1 << 20)
                     if not data:
                         return
+                    if line := _REQUEST.match(data):
+                        self.requests.append(line[0].decode(errors="replace"))
                     fault = self._fault_of(data) or fault
                     if fault is not None and _ends_before_the_server(fault, client):
                         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import uuid
@@ -25,27 +26,30 @@ from frazil.spec.types import LongType, NestedField
 from frazil.spec.updates import AddSchema, SetCurrentSchema, SetProperties, Update
 from frazil.storage import storage_for
 from frazil.testing import ServerBackend
-from tests.builders.behind_proxies import rest_server_over_s3, there
+from tests.builders.behind_proxies import rest_server_over, there
 from tests.storage.conftest import azurite_place, gcs_place, hdfs_place, s3_place
 
 REMOTE = {"postgres": "FRAZIL_TEST_POSTGRES", "mariadb": "FRAZIL_TEST_MARIADB"}
 HIVE = {"hive2": "FRAZIL_TEST_HMS2", "hive3": "FRAZIL_TEST_HMS31", "hive4": "FRAZIL_TEST_HMS4"}
 SERVED = ("rest", "nessie")
+STORES: dict[str, Callable[[], tuple[str, dict[str, str]]]] = {
+    "s3": s3_place, "hdfs": lambda: (hdfs_place(), {}), "gcs": gcs_place, "azurite": azurite_place,
+}  # fmt: skip
 KINDS = [
     "path",
     "sqlite",
     "memory",
     "server",
     *(k for k, v in REMOTE.items() if os.environ.get(v)),
-    *(["s3"] if os.environ.get("FRAZIL_TEST_S3") else []),
-    *(["hdfs"] if os.environ.get("FRAZIL_TEST_HDFS") else []),
-    *(kind for kind in ("gcs", "azurite") if os.environ.get(f"FRAZIL_TEST_{kind.upper()}")),
+    *(k for k in STORES if os.environ.get(f"FRAZIL_TEST_{k.upper()}")),
     *(["rest"] if os.environ.get("FRAZIL_TEST_REST") else []),
     *(["nessie"] if os.environ.get("FRAZIL_TEST_NESSIE") else []),
     *(k for k, v in HIVE.items() if os.environ.get(v)),
 ]
-# Catalogs over other stores than a folder; Nessie's warehouse is in S3, too. The short form takes two of them through three tests.
-MIXED = [k for k in ("sqlite-s3", "hive2-hdfs", "hive2-s3", "rest-s3") if there(k)]
+# Catalogs over other stores than a folder; Nessie's warehouse is in S3, too. The short form takes some of them through three tests.
+# A metastore makes the folders of its tables through Hadoop's client, which asks Azure for what Azurite has not.
+PAIRS = {"s3": ("sqlite", *REMOTE, *HIVE, "rest"), "hdfs": ("sqlite", *REMOTE, *HIVE, "rest"), "azurite": ("sqlite", *REMOTE, "rest")}
+MIXED = [pair for store, catalogs in PAIRS.items() for catalog in catalogs if there(pair := f"{catalog}-{store}")]
 SHORT = {
     (test, kind)
     for test in (
@@ -53,7 +57,7 @@ SHORT = {
         "test_two_appends_that_start_from_one_base_are_both_kept",
         "test_purge_takes_the_files_and_drop_alone_leaves_a_sql_tables_files",
     )
-    for kind in ("sqlite-s3", "hive2-hdfs")
+    for kind in ("sqlite-s3", "hive2-hdfs", "hive4-hdfs", "postgres-azurite", "mariadb-s3")
 }
 NAMESPACE, TABLE = ("db",), ("db", "t")
 
@@ -63,7 +67,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         given = item.callspec.params if hasattr(item, "callspec") else {}
         kinds = {value for value in given.values() if isinstance(value, str)}
         mixed = given.get("mixed")
-        if "hive3" in kinds or (mixed in MIXED and (item.originalname, mixed) not in SHORT):  # type: ignore[attr-defined]
+        if any(kind.startswith("hive3") for kind in kinds) or (mixed in MIXED and (item.originalname, mixed) not in SHORT):  # type: ignore[attr-defined]
             item.add_marker("soak")
 
 
@@ -77,62 +81,60 @@ class Nessie(RestCatalog):
 
 
 def open_backend(kind: str, folder: Path, name: str | None = None, **more: Any) -> CatalogBackend:
-    """A back end of that kind; of the same folder and name, the same catalog."""
+    """A back end of that kind; of the same folder and name, the same catalog. `sqlite-s3`: with its files in that store, not in the folder."""
     folder.mkdir(exist_ok=True)
-    name = name or kind
-    match kind:
+    name, (catalog, _, store) = name or kind, kind.partition("-")
+    if catalog in STORES:
+        catalog, store = "path", catalog
+    place, properties = place_in(store, folder)
+    placed = {"warehouse": place, **properties, **more}
+    match catalog:
         case "path":
-            return load_backend(name, type="path", warehouse=f"{folder}/warehouse", **more)
+            return load_backend(name, type="path", **placed)
         case "sqlite":
-            return load_backend(name, type="sql", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"{folder}/warehouse", **more)
+            return load_backend(name, type="sql", uri=f"sqlite:///{folder}/catalog.db", **placed)
         case "memory":
             return load_backend(name, type="memory", **more)
         case "server":
             return ServerBackend(name, dict(more))
-        case "s3":
-            place, properties = s3_place()
-            return load_backend(name, type="path", warehouse=more.pop("warehouse", place), **properties, **more)
-        case "gcs" | "azurite":
-            place, properties = gcs_place() if kind == "gcs" else azurite_place()
-            return load_backend(name, type="path", warehouse=more.pop("warehouse", place), **properties, **more)
-        case "hdfs":
-            return load_backend(name, type="path", warehouse=more.pop("warehouse", hdfs_place()), **more)
         case "rest":
-            return load_backend(name, type="rest", uri=os.environ["FRAZIL_TEST_REST"], **more)
+            return load_backend(name, type="rest", uri=os.environ[f"FRAZIL_TEST_REST_{store.upper()}".rstrip("_")], **properties, **more)
         case "nessie":
             return Nessie(name, {"type": "rest", "uri": os.environ["FRAZIL_TEST_NESSIE"], **s3_place()[1], **more})
-        case "sqlite-s3":
-            place, properties = s3_place()
-            kept = folder / "sqlite-s3.place"  # of the same folder, the same catalog
-            kept.exists() or kept.write_text(place)
-            uri, place = f"sqlite:///{folder}/catalog.db", kept.read_text()
-            return load_backend(name, type="sql", uri=uri, warehouse=more.pop("warehouse", place), **properties, **more)
-        case "rest-s3":
-            return load_backend(name, type="rest", uri=os.environ["FRAZIL_TEST_REST_S3"], **s3_place()[1], **more)
-        case "hive2-s3":
-            place, properties = s3_place()
-            return load_backend(name, type="hive", uri=os.environ[HIVE["hive2"]], warehouse=more.pop("warehouse", place), **properties, **more)
-        case "hive2-hdfs":
-            return load_backend(name, type="hive", uri=os.environ[HIVE["hive2"]], warehouse=more.pop("warehouse", hdfs_place()), **more)
         case "hive2" | "hive3" | "hive4":
-            return load_backend(name, type="hive", uri=os.environ[HIVE[kind]], warehouse=f"{folder}/warehouse", **more)
+            return load_backend(name, type="hive", uri=os.environ[HIVE[catalog]], **placed)
         case _:
-            return load_backend(name, type="sql", uri=os.environ[REMOTE[kind]], warehouse=f"{folder}/warehouse", **more)
+            return load_backend(name, type="sql", uri=os.environ[REMOTE[catalog]], **placed)
+
+
+def place_in(store: str, folder: Path) -> tuple[str, dict[str, str]]:
+    """A warehouse in a store (of the same folder, the same one), and the properties by which it is reached. Without a store it is in the folder."""
+    if not store:
+        return f"{folder}/warehouse", {}
+    place, properties = STORES[store]()
+    kept = folder / f"{store}.place"
+    kept.exists() or kept.write_text(place)
+    return kept.read_text(), properties
 
 
 @pytest.fixture(scope="session")
-def rest_over_s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Java's reference server with its warehouse in the S3 server."""
-    with rest_server_over_s3(tmp_path_factory.mktemp("rest")) as address, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FRAZIL_TEST_REST_S3", address)
-        yield address
+def rest_over(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], None]]:
+    """`rest_over("s3")`: one of Java's reference servers, with its warehouse in that store, runs until the end."""
+    with contextlib.ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
+
+        def started(store: str) -> None:
+            if (variable := f"FRAZIL_TEST_REST_{store.upper()}") not in os.environ:
+                patch.setenv(variable, stack.enter_context(rest_server_over(store, tmp_path_factory.mktemp("rest"))))
+
+        yield started
 
 
 @pytest.fixture(params=[*KINDS, *MIXED])
 def mixed(request: pytest.FixtureRequest) -> str:
     """The kind of a catalog, with the store of its files where that is none of its own: `hive2-hdfs`."""
-    if request.param == "rest-s3":
-        request.getfixturevalue("rest_over_s3")
+    catalog, _, store = str(request.param).partition("-")
+    if catalog == "rest" and store:
+        request.getfixturevalue("rest_over")(store)
     return str(request.param)
 
 
@@ -171,7 +173,8 @@ def emptied(backend: CatalogBackend, namespace: tuple[str, ...]) -> None:
         for view in backend.list_views(namespace):
             backend.drop_view(view)
     place = backend.load_namespace_properties(namespace)["location"]
-    storage = storage_for(place, {**backend.properties, **(s3_place()[1] if place.startswith("s3") else {})})  # another test's, maybe
+    reached = s3_place()[1] if place.startswith("s3") else azurite_place()[1] if place.startswith("abfs") else {}  # another test's, maybe
+    storage = storage_for(place, {**backend.properties, **reached})
     if storage.is_directory(place):
         storage.delete_tree(place)
     backend.drop_namespace(namespace)

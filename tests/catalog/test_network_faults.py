@@ -16,7 +16,7 @@ from tests.builders.behind_proxies import REQUESTS, behind_proxies, one_state, t
 from tests.fault_proxy import KINDS, Fired
 
 SOAK = bool(os.environ.get("FRAZIL_SOAK"))
-ORDER = ("path-hdfs", "path-s3", "hive2-local", "rest-local", "mariadb-local", "postgres-local")
+ORDER = ("path-hdfs", "path-s3", "hive2-local", "hive4-local", "mariadb-local", "postgres-local", "path-azurite", "rest-local")
 PLACES = [p for p in ORDER if there(p)]
 pytestmark = [pytest.mark.soak] if SOAK else []
 # Nothing is lost by these. Of other requests, a slow close swallows the one that commits.

@@ -19,11 +19,11 @@ import pytest
 
 from frazil.catalog import Catalog
 from frazil.table import Table
-from tests.builders.behind_proxies import REQUESTS, Behind, behind_proxies, one_state, rest_server_over_s3, there
+from tests.builders.behind_proxies import REQUESTS, Behind, behind_proxies, one_state, rest_server_over, there
 from tests.fault_proxy import Fired
 
 SOAK = bool(os.environ.get("FRAZIL_SOAK"))
-PLACES = [p for p in ("path-s3", "sqlite-s3", "rest-s3", "path-hdfs", "hive2-hdfs") if there(p)]
+PLACES = [p for p in ("path-s3", "sqlite-s3", "rest-s3", "path-hdfs", "hive2-hdfs", "hive2-s3", "hive4-hdfs") if there(p)]
 pytestmark = [pytest.mark.spark, *([pytest.mark.soak] if SOAK else [])]
 WANTED = {
     **dict.fromkeys(range(100), "appended"),
@@ -57,7 +57,7 @@ print("ANSWER" + json.dumps(rows))
 @pytest.fixture(scope="module")
 def rest_over_s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Java's reference server with its warehouse in the S3 server of this run."""
-    with rest_server_over_s3(tmp_path_factory.mktemp("rest")) as address:
+    with rest_server_over("s3", tmp_path_factory.mktemp("rest")) as address:
         yield address
 
 
@@ -125,13 +125,13 @@ def run(catalog: Catalog, db: str, spark: Any, folder: Path, network: Network) -
     return table
 
 
-def rows_by_other(behind: Behind, db: str, table: Table, java_check: Any, pyiceberg_check: Any) -> tuple[str, list[list[Any]]]:
+def rows_by_other(behind: Behind, db: str, table: Table, java: Any, pyiceberg_check: Any) -> tuple[str, list[list[Any]]]:
     """Let another engine read the table, and append a row to it where it can."""
     kind, settings = behind.kind, behind.properties
     if kind.endswith("hdfs"):
         own = {"": "org.apache.iceberg.spark.SparkCatalog", ".cache-enabled": "false", ".warehouse": settings["warehouse"]}
         own |= {".type": "hive", ".uri": settings["uri"]} if kind.startswith("hive") else {".type": "hadoop"}
-        told = java_check.run(JAVA, settings["warehouse"], json.dumps(own), db)
+        told = java.run(JAVA, settings["warehouse"], json.dumps(own), db)
     else:
         told = pyiceberg_check.run(PYICEBERG, json.dumps(settings | {"s3.region": "us-east-1"}), db, table._loaded.metadata_location)
     return ("" if kind == "path-s3" else "theirs"), json.loads(told.rpartition("ANSWER")[2].splitlines()[0])
@@ -156,7 +156,7 @@ def test_one_pipeline_gives_the_same_rows_over_every_catalog_and_store(
         assert len(table.snapshots()) == 6, "an append, a merge, three batches, a compaction: none twice"
         one_state(table, [])
         if SOAK:
-            engines = [request.getfixturevalue(f) for f in ("java_check", "pyiceberg_check")]
+            engines = [request.getfixturevalue(f) for f in ("java_of_hive4" if place.startswith("hive4") else "java_check", "pyiceberg_check")]
             theirs, seen = rows_by_other(behind, db, table, *engines)
             assert dict(seen) == WANTED and len(seen) == len(WANTED)  # type: ignore[arg-type]
             table.refresh().append([{"id": 1001, "v": "ours"}])

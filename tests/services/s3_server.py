@@ -10,7 +10,7 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 
 
 class Handler(WSGIRequestHandler):
-    protocol_version = "HTTP/1.1"  # connections are kept
+    protocol_version = "HTTP/1.1"  # connections end with their answer all the same: werkzeug says so
 
     def log_request(self, *_):
         pass

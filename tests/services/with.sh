@@ -42,14 +42,14 @@ of_kdc() {
     HMS_KDC=$(address kdc); export HMS_KDC
     [ -n "$HMS_KDC" ] || { echo "it wants a KDC" >"$dir/$1.err"; echo 77 >"$dir/$1.status"; exit; }
 }
-# beside_s3: in the long forms the metastore 2.3 has tables in the S3 server, too
+# beside_s3: in the long forms metastores have tables in the S3 server, too
 beside_s3() {
     [ -z "${FRAZIL_SOAK:-}" ] || case $names in *s3*) HMS_S3=$(address s3); export HMS_S3 ;; esac
 }
 began=$SECONDS
 echo "starting $names (the first time they are fetched)" >&2
 for name in $names; do
-    { case $name in nessie) over_s3 ;; hms4 | hms4_plain | hms31) over_postgres "$name" ;; hms2_kerberos) of_kdc "$name" ;; hms4_kerberos) of_kdc "$name"; over_postgres "$name" ;; hms2) beside_s3 ;; esac; "$here/$name.sh" start "$dir/$name" 2>&1 >/dev/null | tee "$dir/$name.err" >&2; echo "${PIPESTATUS[0]}" >"$dir/$name.status"; } &
+    { case $name in nessie) over_s3 ;; hms4_plain) over_postgres "$name" ;; hms4 | hms31) over_postgres "$name"; beside_s3 ;; hms2_kerberos) of_kdc "$name" ;; hms4_kerberos) of_kdc "$name"; over_postgres "$name" ;; hms2) beside_s3 ;; esac; "$here/$name.sh" start "$dir/$name" 2>&1 >/dev/null | tee "$dir/$name.err" >&2; echo "${PIPESTATUS[0]}" >"$dir/$name.status"; } &
 done
 wait
 for name in $names; do
