@@ -194,6 +194,7 @@ def test_streams_that_die_at_points_of_their_own_end_with_every_row_once(streams
 
 @pytest.mark.soak
 def test_streams_that_die_at_random_while_others_compact_and_roll_back_end_with_every_row_once(tmp_path: Path) -> None:
+    """The streams of the sink's own modes die so in test_stream_kills.py, over more batches."""
     rows = rows_of_batches(AT_RANDOM)
     streams = tuple(name for name in POINTS if name not in (*FIRST, *KINDS, "each"))
     catalog, rollbacks, rewritten = put_tables(tmp_path, streams, rows, 2 * AT_RANDOM, AT_RANDOM // 5), Counter[str](), Counter[str]()
@@ -209,6 +210,7 @@ def test_streams_that_die_at_random_while_others_compact_and_roll_back_end_with_
     with compactor:
         died_inside = killed_at_random(tmp_path, streams, 6, others)
     assert all(compactor.done.values()) and rewritten["scan"], "others have compacted"
-    assert min(died_inside[name] for name in streams) >= 3 and min(rollbacks[name] for name in streams if name != "files") >= 3
+    assert min(died_inside[name] for name in streams) >= 1 and died_inside.total() >= 2 * len(streams), "streams died inside of batches"
+    assert min(rollbacks[name] for name in streams if name != "files") >= 2
     for name in streams:
         check_end(tmp_path, catalog, name, rows, None)
