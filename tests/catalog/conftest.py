@@ -26,7 +26,7 @@ from frazil.spec.updates import AddSchema, SetCurrentSchema, SetProperties, Upda
 from frazil.storage import storage_for
 from frazil.testing import ServerBackend
 from tests.builders.behind_proxies import rest_server_over_s3, there
-from tests.storage.conftest import azurite_place, hdfs_place, s3_place
+from tests.storage.conftest import azurite_place, gcs_place, hdfs_place, s3_place
 
 REMOTE = {"postgres": "FRAZIL_TEST_POSTGRES", "mariadb": "FRAZIL_TEST_MARIADB"}
 HIVE = {"hive2": "FRAZIL_TEST_HMS2", "hive3": "FRAZIL_TEST_HMS31", "hive4": "FRAZIL_TEST_HMS4"}
@@ -39,7 +39,7 @@ KINDS = [
     *(k for k, v in REMOTE.items() if os.environ.get(v)),
     *(["s3"] if os.environ.get("FRAZIL_TEST_S3") else []),
     *(["hdfs"] if os.environ.get("FRAZIL_TEST_HDFS") else []),
-    *(["azurite"] if os.environ.get("FRAZIL_TEST_AZURITE") else []),
+    *(kind for kind in ("gcs", "azurite") if os.environ.get(f"FRAZIL_TEST_{kind.upper()}")),
     *(["rest"] if os.environ.get("FRAZIL_TEST_REST") else []),
     *(["nessie"] if os.environ.get("FRAZIL_TEST_NESSIE") else []),
     *(k for k, v in HIVE.items() if os.environ.get(v)),
@@ -92,8 +92,8 @@ def open_backend(kind: str, folder: Path, name: str | None = None, **more: Any) 
         case "s3":
             place, properties = s3_place()
             return load_backend(name, type="path", warehouse=more.pop("warehouse", place), **properties, **more)
-        case "azurite":
-            place, properties = azurite_place()
+        case "gcs" | "azurite":
+            place, properties = gcs_place() if kind == "gcs" else azurite_place()
             return load_backend(name, type="path", warehouse=more.pop("warehouse", place), **properties, **more)
         case "hdfs":
             return load_backend(name, type="path", warehouse=more.pop("warehouse", hdfs_place()), **more)

@@ -46,7 +46,7 @@ from tests.catalog.conftest import (
     swap,
 )
 
-PATHS = ("path", "s3", "hdfs", "azurite")
+PATHS = ("path", "s3", "hdfs", "gcs", "azurite")
 
 
 def test_a_new_table_is_found_again(backend: CatalogBackend) -> None:
@@ -402,7 +402,7 @@ def test_purge_takes_the_files_and_drop_alone_leaves_a_sql_tables_files(backend:
 
 
 def test_no_secret_shows_in_reprs(kind: str, tmp_path: Path) -> None:
-    if kind == "s3":
+    if kind in ("s3", "gcs"):
         pytest.skip("has secrets of its own")
     backend = open_backend(kind, tmp_path, **{"s3.session-token": "hunter2", "gcs.oauth2.token": "hunter2"})
     try:

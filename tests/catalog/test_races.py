@@ -17,7 +17,7 @@ from frazil.catalog.base import CatalogBackend
 from tests.catalog.conftest import HIVE, KINDS, REMOTE, SERVED, TABLE, changed, made, new_metadata
 from tests.catalog.racer import main, opens
 from tests.forked import Child, started
-from tests.storage.conftest import azurite_place, hdfs_place, s3_place
+from tests.storage.conftest import azurite_place, gcs_place, hdfs_place, s3_place
 
 SOAK = bool(os.environ.get("FRAZIL_SOAK"))
 PROCESSES, ROUNDS = (16, 50) if SOAK else (4, 10)
@@ -35,8 +35,8 @@ def settings_for(kind: str, folder: Path) -> dict[str, str]:
         case "s3":
             place, properties = s3_place()
             return {"type": "path", "warehouse": place, **properties}
-        case "azurite":
-            place, properties = azurite_place()
+        case "gcs" | "azurite":
+            place, properties = gcs_place() if kind == "gcs" else azurite_place()
             return {"type": "path", "warehouse": place, **properties}
         case "hdfs":
             return {"type": "path", "warehouse": hdfs_place()}

@@ -28,7 +28,7 @@ from tests.catalog.conftest import KINDS as ALL
 from tests.commit.faults import Counter
 from tests.forked import started
 
-KINDS = [kind for kind in ALL if kind not in ("path", "s3", "hdfs", "azurite", *HIVE)]
+KINDS = [kind for kind in ALL if kind not in ("path", "s3", "hdfs", "gcs", "azurite", *HIVE)]
 OWN = [kind for kind in KINDS if kind in ("memory", "sqlite", "server")]
 ROWS = pa.table({"id": [1, 2, 3]})
 NEW = pa.table({"id": [4]})

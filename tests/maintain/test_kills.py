@@ -178,7 +178,6 @@ IMPORTS: dict[str, Callable[[Any, str], object]] = {
     "add_files": lambda catalog, source: catalog.load_table("db.t").maintenance.add_files(source),
     "snapshot": lambda catalog, source: catalog.snapshot(source, "db.new"),
     "migrate": lambda catalog, source: catalog.migrate(source, "db.new"),
-    "register_table": lambda catalog, source: catalog.register_table("db.new", catalog.load_table("db.t").metadata_location),
 }
 
 

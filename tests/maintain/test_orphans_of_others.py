@@ -119,15 +119,6 @@ def test_files_of_a_list_in_another_store_are_told_from_orphans(tmp_path: Path, 
     assert [p.partition("/wh/")[0][:12] for p in found.orphan_file_location.to_pylist()] == ["file://here/", "file://there"][: 2 if mode == "DELETE" else 1]
 
 
-def test_files_of_a_list_in_a_store_are_no_orphans_of_a_local_table(tmp_path: Path) -> None:
-    t = table_in(tmp_path)
-    add(t, 1)
-    listing = listed(f"s3://bucket{root_of(t)}/data/orphan")
-    with pytest.raises(ValidationException, match="s3://bucket"):
-        t.maintenance.remove_orphan_files(file_list_view=listing)
-    assert len(t.maintenance.remove_orphan_files(file_list_view=listing, prefix_mismatch_mode="IGNORE")) == 0
-
-
 def test_another_tables_metadata_in_a_list_stops_it(tmp_path: Path) -> None:
     t = table_in(tmp_path)
     add(t, 1)

@@ -285,6 +285,19 @@ def test_a_part_of_the_table_that_holds_files_of_others_is_left_alone_too(tmp_pa
     assert ids(fork.refresh()) == [1, 2, 3, 10, 11]
 
 
+def test_tables_that_share_a_directory_of_metadata_are_cleaned_up_each(tmp_path: Path) -> None:
+    t = table_in(tmp_path, properties={"write.metadata.path": str(tmp_path / "shared")})
+    add(t, 1)
+    (root_of(t) / "data" / "left").write_text("x")
+    other = frazil.load_catalog("other", type="sql", uri=f"sqlite:///{tmp_path}/o.db", warehouse=str(tmp_path / "o"))
+    other.create_namespace("db")
+    other.create_table("db.t", "id bigint", properties={"write.metadata.path": str(tmp_path / "shared")}).append(pa.table({"id": [1]}))
+    age(root_of(t))
+    assert found(t.maintenance.remove_orphan_files(), t) == {"data/left"} and ids(t) == [1]
+    with pytest.raises(ValidationException, match="which is that of another table"):
+        t.maintenance.remove_orphan_files(location=str(tmp_path / "shared"))
+
+
 def test_what_a_cut_off_commit_left_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     t = littered(tmp_path)
     monkeypatch.setattr("frazil.catalog.sql.SqlCatalog.swap", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))

@@ -62,6 +62,7 @@ for name in $names; do
     postgres) export FRAZIL_TEST_POSTGRES=$endpoint ;;
     mariadb) export FRAZIL_TEST_MARIADB=$endpoint ;;
     s3) export FRAZIL_TEST_S3=$endpoint ;;
+    gcs) export FRAZIL_TEST_GCS=$endpoint ;;
     azurite) export FRAZIL_TEST_AZURITE=$endpoint ;;
     hdfs) export FRAZIL_TEST_HDFS=$endpoint ;;
     iceberg_rest) export FRAZIL_TEST_REST=$endpoint ;;

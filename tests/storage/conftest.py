@@ -1,4 +1,4 @@
-"""The stores that the contract is run over: local disk, memory, and S3, HDFS and Azure where FRAZIL_TEST_S3, _HDFS and _AZURITE name a server."""
+"""The stores that the contract is run over: local disk, memory, and S3, HDFS, Google and Azure where FRAZIL_TEST_S3, _HDFS, _GCS, _AZURITE name a server."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pyarrow.fs
 import pytest
+import urllib3
 
 from frazil.storage import Storage, storage_for
 
-KINDS = ["local", "memory", *(kind for kind in ("s3", "hdfs", "azurite") if os.environ.get(f"FRAZIL_TEST_{kind.upper()}"))]
+KINDS = ["local", "memory", *(kind for kind in ("s3", "hdfs", "gcs", "azurite") if os.environ.get(f"FRAZIL_TEST_{kind.upper()}"))]
 
 
 @pytest.fixture(params=KINDS)
@@ -28,6 +29,9 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Stor
         case "hdfs":
             location = hdfs_place()
             yield storage_for(location), location
+        case "gcs":
+            location, properties = gcs_place()
+            yield storage_for(location, properties), location
         case "azurite":
             location, properties = azurite_place()
             yield storage_for(location, properties), location
@@ -51,6 +55,14 @@ def s3_place() -> tuple[str, dict[str, str]]:
     }
     _make_bucket(properties["s3.endpoint"], properties["s3.access-key-id"], properties["s3.secret-access-key"])
     return f"s3://frazil-test/{uuid.uuid4().hex}", properties
+
+
+def gcs_place() -> tuple[str, dict[str, str]]:
+    """FRAZIL_TEST_GCS is an endpoint of fake-gcs-server (services/gcs.sh); the bucket frazil-test is made when it is missing."""
+    endpoint = os.environ["FRAZIL_TEST_GCS"]
+    asked = urllib3.request("POST", f"{endpoint}/storage/v1/b", json={"name": "frazil-test"})
+    assert asked.status in (200, 409), asked.data
+    return f"gs://frazil-test/{uuid.uuid4().hex}", {"gcs.service.host": endpoint, "gcs.oauth2.token": "any"}
 
 
 AZURITE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="  # published, the same everywhere

@@ -23,12 +23,14 @@ Answer = tuple[int, bytes, dict[str, str]]
 @dataclass
 class FakeS3:
     """The server's objects and uploads by path, what it was asked, and how it answers. `conditions`: honoured, ignored, or refused (501).
-    `disturb`: called with each (method, path, query) before anything happens; a status that it returns is the answer."""
+    `disturb`: called with each (method, path, query) before anything happens; a status that it returns is the answer, for
+    the `reason`."""
 
     endpoint: str = ""
     conditions: str = "honoured"
     latency: float = 0.0
     disturb: Callable[[str, str, str], int | None] = lambda method, path, query: None
+    reason: str = "Disturbed"
     objects: dict[str, bytes] = field(default_factory=dict)
     uploads: dict[str, dict[int, bytes]] = field(default_factory=dict)
     asked: list[tuple[str, str, str]] = field(default_factory=list)
@@ -133,7 +135,7 @@ def fake_s3(**behaviour: Any) -> Iterator[FakeS3]:
             with fake.lock:
                 fake.asked.append((self.command, path, parts.query))
                 if (disturbed := fake.disturb(self.command, path, parts.query)) is not None:
-                    status, data, headers = disturbed, _xml("Error", "<Code>Disturbed</Code>"), dict[str, str]()
+                    status, data, headers = disturbed, _xml("Error", f"<Code>{fake.reason}</Code>"), dict[str, str]()
                 else:
                     query = {k: v[0] for k, v in parse_qs(parts.query, keep_blank_values=True).items()}
                     status, data, headers = fake.answer(self.command, path, query, self.headers, body)

@@ -16,6 +16,7 @@ import frazil
 from frazil.errors import NoSuchFileError, StorageError, Unsupported
 from frazil.storage import Storage, storage_for
 from frazil.storage.objects import ObjectStorage
+from frazil.storage.routing import routed
 from frazil.storage.signed import SignedRequest
 from tests.storage.fake_s3 import FakeS3, fake_s3
 
@@ -173,8 +174,25 @@ def test_uploads_carry_a_checksum_where_it_is_asked_for(s3: FakeS3) -> None:
     assert sent[-1][:2] == ("/b/db/t/a", None)
 
 
+@pytest.mark.parametrize("signed", [False, True])
+def test_a_key_that_the_store_does_not_know_is_no_missing_object(s3: FakeS3, signed: bool) -> None:
+    """VersityGW answers with status 404, as for an object that is missing."""
+    storage = routed(s3.properties, signer=lambda method, url, *_: SignedRequest(url, {})) if signed else storage_of(s3)
+    storage.write(f"{ROOT}/a", b"1", overwrite=True)
+    s3.disturb, s3.reason = lambda *_: 404, "XAdminUserNotFound"
+    asks = (lambda: storage.read(f"{ROOT}/a"), lambda: storage.write(f"{ROOT}/b", b"2", overwrite=True), lambda: storage.delete(f"{ROOT}/a"))
+    for ask in asks:
+        with pytest.raises(StorageError, match="XAdminUserNotFound"):
+            ask()
+    assert [location for location, _ in storage.delete_many([f"{ROOT}/a"])] == [f"{ROOT}/a"]
+    s3.reason = "NoSuchKey"
+    with pytest.raises(NoSuchFileError):
+        storage.read(f"{ROOT}/a")
+    assert storage.delete_many([f"{ROOT}/a"]) == []
+
+
 def test_a_checksum_is_refused_where_others_sign_the_requests() -> None:
-    storage = storage_for(ROOT, {"s3.checksum-enabled": "true"}, signer=lambda *_: SignedRequest("", {}))
+    storage = routed({"s3.checksum-enabled": "true"}, signer=lambda *_: SignedRequest("", {}))
     with pytest.raises(Unsupported, match="s3.checksum-enabled"):
         storage.write(f"{ROOT}/a", b"1", overwrite=True)
 

@@ -216,7 +216,7 @@ def test_a_storage_travels_with_its_source_and_shows_no_secret(catalog: VendingC
 
 def test_the_jvm_does_not_open_files_whose_credentials_it_does_not_have(catalog: VendingCatalog) -> None:
     storage = storage_for("s3://bucket/t", {}, catalog)
-    known = {"s3://bucket": True}
+    known = {("s3://bucket", ()): True}
     assert not jvm_can_open(None, "s3://bucket/t/a.parquet", known, storage) and jvm_can_open(None, "/t/a.parquet", known, storage)
     assert jvm_can_open(None, "s3://bucket/t/a.parquet", known, storage_for("s3://bucket/t"))
 

@@ -58,9 +58,9 @@ def with_branch(options: Mapping[str, Any], branch: str | None) -> dict[str, Any
     another one."""
     if branch is None:
         return dict(options)
-    given = next((str(v) for k, v in options.items() if k.lower() == "branch" and v is not None), branch)
-    if given != branch:
-        text = f"The name of the table says branch {branch!r}, the option branch {given!r}."
+    by_option = next((str(v) for k, v in options.items() if k.lower() == "branch" and v is not None), branch)
+    if by_option != branch:
+        text = f"The name of the table says branch {branch!r}, the option branch {by_option!r}."
         raise InvalidInput(text, hint="Give one of them.")
     return {**{k: v for k, v in options.items() if k.lower() != "branch"}, "branch": branch}
 

@@ -102,9 +102,9 @@ def refuse_fast_clock(table: LoadedTable, now_ms: int) -> None:
         )  # fmt: skip
 
 
-def refuse_other_tables(table: LoadedTable, unknown: ListedFiles) -> None:
-    """Look at the metadata files among the files that a table does not name. Raises ValidationException when one is another table's, or
-    shows that another catalog goes on with this table."""
+def refuse_other_tables(table: LoadedTable, place: str, unknown: ListedFiles) -> None:
+    """Look at the metadata files among the files that a table does not name. Raises ValidationException when one is that of another table
+    with files in `place`, or shows that another catalog goes on with this table."""
     if not len(unknown):
         return
     places = np.flatnonzero(to_numpy(pc.match_substring_regex(unknown.paths, r"\.metadata\.json(\.gz)?$")))
@@ -117,10 +117,10 @@ def refuse_other_tables(table: LoadedTable, unknown: ListedFiles) -> None:
     for folder, files in by_folder.items():
         is_own = normalise(folder) == normalise(own)
         for path in files[-_LOOKED_AT if is_own else -1 :]:
-            _check_metadata_file(table, path, is_own)
+            _check_metadata_file(table, place, path, is_own)
 
 
-def _check_metadata_file(table: LoadedTable, path: str, is_own: bool) -> None:
+def _check_metadata_file(table: LoadedTable, place: str, path: str, is_own: bool) -> None:
     try:
         other = decode_metadata(table.storage.read(path), file=path)
     except FrazilError as error:
@@ -128,6 +128,8 @@ def _check_metadata_file(table: LoadedTable, path: str, is_own: bool) -> None:
             return  # a writer was interrupted: the file is an orphan like others
         raise _refused(table, path, f"which cannot be read ({error})") from error
     if other.table_uuid != table.metadata.table_uuid:
+        if not is_inside(path, place) and not any(is_inside(place, own) or is_inside(own, place) for own in _places(other)):
+            return  # tables may share a directory of metadata
         raise _refused(table, path, f"which is that of another table ({other.table_uuid})")
     if is_own and _is_another_line(table, other):
         raise _refused(table, path, "which another catalog committed, and goes on with this table")

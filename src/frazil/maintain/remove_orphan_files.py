@@ -176,7 +176,7 @@ class _Search:
         self._add_new(newest.metadata, newest.loaded.metadata_location)
         candidates = _together([self._unknown(batch) for batch in unknown])
         del unknown
-        refuse_other_tables(newest.loaded, _together([candidates, *self._metadata_beside(newest.loaded)]))
+        refuse_other_tables(newest.loaded, self._place, _together([candidates, *self._metadata_beside(newest.loaded)]))
         return self._old_ones(candidates)
 
     def without_new(self, candidates: _Orphans, newest: MaintainedTable) -> _Orphans:
@@ -204,10 +204,10 @@ class _Search:
         )  # fmt: skip
 
     def _of_other_stores(self, paths: pa.Array) -> Flags:
-        """Mark files of a list under another scheme or authority than the directory that is cleaned up."""
+        """Mark files of a list under another scheme or authority than the directory that is cleaned up, where it has one."""
         rule, marked = self._request.rule, np.zeros(len(paths), np.bool_)
         ((own, _, _),) = rule.split(column([self._place], pa.string()))
-        for prefix, _, here in rule.split(paths) if len(paths) else ():
+        for prefix, _, here in rule.split(paths) if own and len(paths) else ():
             marked[slice(None) if here is None else here] = prefix != own
         return marked
 

@@ -15,7 +15,18 @@ from frazil.storage.locations import (
     normalise,
     place_of,
 )
-from frazil.storage.routing import REMOTE_SCHEMES, asks_catalog, catalog_properties, hdfs_settings_of, lasting_properties, storage_for
+from frazil.storage.routing import (
+    REMOTE_SCHEMES,
+    RoutedStorage,
+    asks_catalog,
+    catalog_properties,
+    checked,
+    hdfs_settings_of,
+    lasting_properties,
+    routed,
+    storage_for,
+    storages_by_prefix,
+)
 from frazil.storage.secrets import redact, redact_text
 from frazil.storage.vended import Credentials
 
@@ -28,6 +39,7 @@ __all__ = [
     "OutputFile",
     "OutputStream",
     "PublishUnclear",
+    "RoutedStorage",
     "Storage",
     "absolute",
     "asks_catalog",
@@ -35,6 +47,7 @@ __all__ = [
     "catalog_properties",
     "check_location",
     "check_name",
+    "checked",
     "file_io",
     "hdfs_options",
     "hdfs_settings_of",
@@ -52,7 +65,9 @@ __all__ = [
     "real_paths",
     "redact",
     "redact_text",
+    "routed",
     "signed",
     "storage_for",
+    "storages_by_prefix",
     "vended",
 ]

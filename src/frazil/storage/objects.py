@@ -25,6 +25,8 @@ from frazil.storage.vended import CredentialsSource, merged
 
 OBJECT_SCHEMES = set(EXTRAS)
 _PROBE_RETRIES = 2
+UNKNOWN_KEY = ("InvalidAccessKeyId", "XAdminUserNotFound")
+"""What stores of S3's kind say of an access key that they do not know: Amazon's with status 403, VersityGW with 404."""
 _REFUSED = re.compile(r"(?:^|/)\.{0,2}(?=/)|(?:^|/)\.{1,2}$|[\x00-\x1f\x7f]")
 # The bucket may become a part of an address, in which these characters would end the host: keys would be sent to another one.
 _LOCATION = re.compile(r"[A-Za-z0-9]+://(?P<bucket>[^/@#?%\\\x00-\x20\x7f]+(?:@[^/@#?%\\\x00-\x20\x7f]*)?)(?:/(?P<key>.*))?", re.S)
@@ -282,18 +284,21 @@ def _translated_errors(location: str, doing: str) -> Iterator[None]:
 def _translated(error: Exception, location: str, doing: str, kind: type[StorageError] = StorageError) -> FrazilError:
     """Translate an error of obstore or pyarrow. Its text is not shown; the traceback shows it, so secrets are masked in it."""
     hide_secrets(error)
-    if isinstance(error, FileNotFoundError) or type(error).__name__ == "NotFoundError":
-        return NoSuchFileError(f"There is no file {location}.", file=location)
+    name, scheme = type(error).__name__, scheme_of(location)
+    if isinstance(error, FileNotFoundError) or name == "NotFoundError":
+        unknown_key = re.search(f"<Code>({'|'.join(UNKNOWN_KEY)})</Code>", str(error))
+        if unknown_key is None:
+            return NoSuchFileError(f"There is no file {location}.", file=location)
+        name = unknown_key[1]
     if isinstance(error, FrazilError) and kind is StorageError:
         return error
-    name, scheme = type(error).__name__, scheme_of(location)
     if name == "InvalidPathError" and (match := re.search(r'[Pp]ath "(.*?)"(?: contained|: )', str(error), re.S)):
         bucket = "/".join(location.split("/")[:3])
         advice = f"Move or delete it by the store's own tools: while it is there, {location} cannot be listed."
         return _refused(f"{bucket}/{match[1]}", advice)
     hint = (_region_hint(str(error)) if scheme == "s3" else None) or {
         "PermissionDeniedError": "Check the permissions that the credentials have on the bucket.",
-        "UnauthenticatedError": "Check the credentials of the catalog.",
+        **dict.fromkeys(("UnauthenticatedError", *UNKNOWN_KEY), "Check the credentials of the catalog."),
     }.get(name) or _hint(str(error), scheme)
     return kind(f"Could not {doing} {location}: the store answered with {name}.", hint=hint, file=location)
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from frazil.storage.locations import is_inside
+
 SAS, SAS_ENDS, CONNECTION = "adls.sas-token.", "adls.sas-token-expires-at-ms.", "adls.connection-string."
 """Properties of Azure after which an account follows: its name, or that of its host."""
 
@@ -85,3 +87,15 @@ def same_account(one: str, other: str) -> bool:
 def account_host(name: str) -> str:
     """Spell the name of an account, or of its host, in one way: in lower case, a host as that of the file interface."""
     return name.lower().replace(".blob.", ".dfs.", 1)
+
+
+def host_of(location: str) -> str:
+    """Find the account's host in a location of Azure, `container@account.dfs.core.windows.net`; empty where there is none."""
+    return location.partition("://")[2].partition("/")[0].partition("@")[2].lower()
+
+
+def is_for(prefix: str, location: str) -> bool:
+    """Tell whether what a server vends for a prefix is for a location, which begins with it; a prefix that ends within the name of another
+    account in Azure is not for it."""
+    place, host = host_of(prefix), host_of(location)
+    return (location.startswith(prefix) or is_inside(location, prefix)) and (not place or not host or same_account(place, host))

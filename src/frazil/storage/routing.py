@@ -19,6 +19,7 @@ from frazil.storage.local import LocalStorage
 from frazil.storage.locations import check_location, scheme_of
 from frazil.storage.memory import MemoryStorage
 from frazil.storage.objects import OBJECT_SCHEMES, ObjectStorage
+from frazil.storage.precedence import is_for
 from frazil.storage.signed import SignedStorage, Signer
 from frazil.storage.vended import CredentialsSource
 
@@ -32,17 +33,22 @@ class RoutedStorage:
     """Pass every call on to the store of the location's scheme. The properties hold secrets, so they are not shown.
 
     `vended`: the source of credentials that expire (see `vended`); they override the properties. `signer`: who signs requests to S3.
-    `ends`: whether the properties hold a token of the catalog's server, which ends though no time is told.
+    `ends`: whether the properties hold a token of the catalog's server, which ends though no time is told. `by_prefix`: what counts in
+    place of all these for locations that begin with a prefix, the longest first; None: these themselves.
     """
 
     properties: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     vended: CredentialsSource | None = field(default=None, repr=False)
     signer: Signer | None = field(default=None, repr=False)
     ends: bool = False
+    by_prefix: tuple[tuple[str, RoutedStorage | None], ...] = field(default=(), repr=False)
 
     def of(self, location: str) -> Storage:
         """Return the store of a location."""
-        return _LOCAL if location[:1] == "/" else _store_for(scheme_of(location), self.properties, self.vended, self.signer)
+        if location[:1] == "/":
+            return _LOCAL
+        chosen = for_prefix_of(self, location)
+        return _store_for(scheme_of(location), chosen.properties, chosen.vended, chosen.signer)
 
     def local_path(self, location: str) -> str | None:
         return self.of(location).local_path(location)
@@ -78,9 +84,9 @@ class RoutedStorage:
         self.of(location).delete(location)
 
     def delete_many(self, locations: Iterable[str]) -> Failures:
-        groups: dict[str, list[str]] = {}
+        groups: dict[tuple[str, int], list[str]] = {}
         for location in locations:
-            groups.setdefault(scheme_of(location), []).append(location)
+            groups.setdefault((scheme_of(location), id(for_prefix_of(self, location))), []).append(location)
         return [failed for group in groups.values() for failed in self.of(group[0]).delete_many(group)]
 
     def list(self, prefix: str) -> Iterator[FileInfo]:
@@ -125,20 +131,35 @@ def _store_for(
     raise Unsupported(f"Frazil has no storage for {scheme}: locations.", hint=supported)
 
 
-def storage_for(
-    location: str, properties: Mapping[str, str] | None = None, vended: CredentialsSource | None = None, signer: Signer | None = None,
-    ends: bool = False,
-) -> Storage:  # fmt: skip
-    """Return the storage of a location, with the catalog's properties (`s3.*`, `gcs.*`, `adls.*`, `hdfs.*`, `hadoop.*`), the credentials
-    that it vends, and what signs its requests to S3 in place of credentials. `ends`: whether a token among the properties ends at a time
-    that nobody told.
+def storage_for(location: str, properties: Mapping[str, str] | None = None, vended: CredentialsSource | None = None) -> Storage:
+    """Return the storage of a location, with the catalog's properties (`s3.*`, `gcs.*`, `adls.*`, `hdfs.*`, `hadoop.*`) and the credentials
+    that it vends. Raises Unsupported for other schemes."""
+    return checked(routed(properties or {}, vended), location)
 
-    Raises Unsupported for other schemes.
-    """
+
+def routed(
+    properties: Mapping[str, str], vended: CredentialsSource | None = None, *, signer: Signer | None = None, ends: bool = False
+) -> RoutedStorage:
+    """Return the storage with a catalog's properties, the credentials that it vends, or what signs requests to S3 in place of them. `ends`:
+    whether a token among the properties ends at a time that nobody told."""
+    return RoutedStorage(_storage_properties(properties), vended, signer, ends)
+
+
+def checked(storage: RoutedStorage, location: str) -> RoutedStorage:
+    """Check a location, and return the storage in which it is. Raises Unsupported for schemes without one."""
     check_location(location)
-    storage = RoutedStorage(_storage_properties(properties or {}), vended, signer, ends)
     storage.of(location)
     return storage
+
+
+def for_prefix_of(storage: RoutedStorage, location: str) -> RoutedStorage:
+    """Return the storage by whose credentials a location is reached: those of the longest prefix with which it begins."""
+    return next((of_prefix for prefix, of_prefix in storage.by_prefix if is_for(prefix, location)), None) or storage
+
+
+def storages_by_prefix(storage: Storage) -> tuple[RoutedStorage, ...]:
+    """Return a storage and those of the prefixes for which it has other credentials."""
+    return (storage, *(of_prefix for _, of_prefix in storage.by_prefix if of_prefix)) if isinstance(storage, RoutedStorage) else ()
 
 
 def asks_catalog(storage: Storage) -> bool:
@@ -146,9 +167,11 @@ def asks_catalog(storage: Storage) -> bool:
     return isinstance(storage, RoutedStorage) and (storage.vended is not None or storage.signer is not None)
 
 
-def lasting_properties(storage: Storage) -> tuple[tuple[str, str], ...] | None:
-    """Return the properties by which a storage's files can be read at any time, be they the catalog's own or vended with the table, as
+def lasting_properties(storage: Storage, location: str) -> tuple[tuple[str, str], ...] | None:
+    """Return the properties by which a storage's file can be read at any time, be they the catalog's own or vended with the table, as
     keys without a token are; None where credentials expire or requests are signed. They hold secrets."""
+    if isinstance(storage, RoutedStorage):
+        storage = for_prefix_of(storage, location)
     ends = isinstance(storage, RoutedStorage) and storage.ends
     return None if ends or asks_catalog(storage) else catalog_properties(storage)
 

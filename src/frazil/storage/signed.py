@@ -26,7 +26,7 @@ from frazil.storage.arrow_handler import StorageHandler
 from frazil.storage.base import storage_error
 from frazil.storage.hdfs_files import HdfsInput
 from frazil.storage.object_options import options
-from frazil.storage.objects import ObjectStorage
+from frazil.storage.objects import UNKNOWN_KEY, ObjectStorage
 
 _PART = 16 << 20  # bytes of a part of an upload; S3 takes 10,000 of them
 _MAX_LISTING = 64 << 20
@@ -353,12 +353,12 @@ def _error(status: int, body: bytes, location: str, doing: str) -> Exception:
     code = ""
     with contextlib.suppress(CorruptData):
         code = _text(_parsed(body[:_MAX_LISTING], location), "Code") if body else ""
-    if status == 404 and code != "NoSuchBucket":
+    if status == 404 and code not in ("NoSuchBucket", *UNKNOWN_KEY):
         return NoSuchFileError(f"There is no file {location}.", file=location)
     if status in (409, 412):
         return FileAlreadyExistsError(f"File {location} already exists.", file=location)
     text = f"Could not {doing} {location}: the store answered with HTTP {status}{f' ({code[:100]})' if code.isalnum() else ''}."
-    if status in (401, 403):
+    if status in (401, 403) or code in UNKNOWN_KEY:
         return SignedAccessError(text, hint="The catalog's server signed the request; ask who runs it for its keys.", file=location)
     return StorageError(text, file=location)
 

@@ -378,7 +378,7 @@ def test_only_keys_without_an_end_and_a_token_of_the_server_are_lasting(
     given: dict[str, Any] = {"storage-credentials": [{"prefix": "memory://w", "config": vended}]} if with_prefix else {"config": vended}
     server.on(f"GET {TABLE_ROUTE}", (200, table_json(**given)))
     storage = pickle.loads(pickle.dumps(server.catalog(**own).load(TABLE).storage))
-    properties = lasting_properties(storage)
+    properties = lasting_properties(storage, "memory://w/db/t/data/x.parquet")
     assert (properties is not None) is lasts and SECRET not in repr(storage)
     assert not lasts or vended.items() <= dict(properties or ()).items()
 

@@ -81,7 +81,7 @@ def positions_of_partitions(folder: Path, version: int) -> Table:
 
 
 def unsorted_files(folder: Path, version: int) -> Table:
-    t = made(folder, version, write__target_file_size_bytes="1100")
+    t = made(folder, version)
     with t.update_sort_order() as update:
         update.asc("id")
     for n in range(6):

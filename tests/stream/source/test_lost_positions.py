@@ -67,7 +67,7 @@ def test_an_expired_position_that_a_tag_keeps_is_not_taken_for_a_rollback(policy
     story.do("a")
     story.do("a")
     story.expire(between)
-    with pytest.raises(ValidationError, match="expired or removed.*on-expired=earliest"):
+    with pytest.raises(ValidationError, match="is kept by another ref alone.*expired or removed.*on-expired=earliest"):
         drained(story.source(on_rollback=policy), at)
     found, _ = drained(story.source(on_expired=policy), at)
     assert sorted(found) == [i for k in expected for i in story.ids(int(k))]

@@ -38,7 +38,7 @@ from frazil.catalog.rest.planning import ServerPlanner
 from frazil.catalog.rest.routes import Routes, routes
 from frazil.catalog.rest.settings import SCAN_PLANNING, settings, told_settings
 from frazil.catalog.rest.signer import TableSigner, signing_endpoint
-from frazil.catalog.rest.vended import SIGNING, StorageCredential, TableCredentials, holds_secrets, holds_token, vended
+from frazil.catalog.rest.vended import SIGNING, StorageCredential, TableCredentials, holds_secrets, holds_token, storage_of_prefixes, vended
 from frazil.catalog.rest.views import RestViews
 from frazil.codec import json_nouns
 from frazil.codec.json_updates import requirement_to_json, update_to_json
@@ -55,7 +55,7 @@ from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import METADATA_PREVIOUS_VERSIONS, STORED_IN_NEW_TABLES
 from frazil.spec.snapshot import Snapshots, SnapshotsLater
 from frazil.spec.updates import Requirement, SetLocation, Update
-from frazil.storage import Credentials, Storage, absolute, asks_catalog, catalog_properties, storage_for
+from frazil.storage import Credentials, RoutedStorage, Storage, absolute, asks_catalog, catalog_properties, routed, storages_by_prefix
 from frazil.storage.precedence import overriding
 
 _KEPT = 32
@@ -157,8 +157,9 @@ class RestCatalog(RestViews):
 
     def _holds_lasting_secrets(self, storage: Storage) -> bool:
         """Tell whether a table came with credentials of which no end is told."""
-        storage_properties = {k: v for k, v in catalog_properties(storage) if v != self.routes.properties.get(k)}
-        return not asks_catalog(storage) and holds_secrets(Credentials(storage_properties))
+        own = self.routes.properties.items()
+        lasting = (dict(catalog_properties(s)).items() - own for s in storages_by_prefix(storage) if not asks_catalog(s))
+        return any(holds_secrets(Credentials(dict(from_server))) for from_server in lasting)
 
     def _with_others_later(self, table: LoadedTable) -> LoadedTable:
         """Let a table that was loaded with the snapshots of its refs load the others when they are needed."""
@@ -225,17 +226,22 @@ class RestCatalog(RestViews):
         self, identifier: Identifier, location: str, config: Mapping[str, str], storage_credentials: Sequence[StorageCredential],
         plan_id: str | None = None,
     ) -> Storage:  # fmt: skip
-        credentials = vended(location, config, storage_credentials)
+        reached_by = partial(self._reached_by, identifier, config, plan_id)
+        return storage_of_prefixes(location, config, storage_credentials, reached_by)
+
+    def _reached_by(
+        self, identifier: Identifier, config: Mapping[str, str], plan_id: str | None, place: str, credentials: Credentials
+    ) -> RoutedStorage:
+        """Return the storage that reaches the files of a table below a place by the credentials that the server gives for it."""
         properties = {k: v for k, v in overriding(self.routes.properties, credentials.properties).items() if k not in SIGNING}
         own_properties = tuple(sorted(self.properties.items()))
         endpoint = self._signing_endpoint(identifier, {**config, **credentials.properties})
         if endpoint is not None:
             signer = TableSigner(self.name, own_properties, identifier, client_of, newest_signing_endpoint, endpoint, self.token_of(config))
-            return storage_for(location, properties, signer=signer)
+            return routed(properties, signer=signer)
         if credentials.expires_ms is None or not holds_secrets(credentials):
-            return storage_for(location, properties, ends=holds_token(properties, self.properties))
-        renewing = TableCredentials(self.name, own_properties, identifier, location, ask_credentials, credentials, plan_id)
-        return storage_for(location, properties, renewing)
+            return routed(properties, ends=holds_token(properties, self.properties))
+        return routed(properties, TableCredentials(self.name, own_properties, identifier, place, ask_credentials, credentials, plan_id))
 
     def _signing_endpoint(self, identifier: Identifier, config: Mapping[str, str]) -> str | None:
         """Return where requests for a table's files are signed; None where keys are used."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from urllib.parse import unquote
 
@@ -13,9 +13,9 @@ import msgspec
 
 from frazil.catalog.base import Identifier
 from frazil.errors import StorageError, Unsupported
-from frazil.storage import Credentials, is_inside
+from frazil.storage import Credentials, RoutedStorage, checked
 from frazil.storage.object_options import check_property
-from frazil.storage.precedence import CONNECTION, SAS, SAS_ENDS, SECRETS, overriding, same_account
+from frazil.storage.precedence import CONNECTION, SAS, SAS_ENDS, SECRETS, host_of, is_for, overriding, same_account
 from frazil.storage.vended import EARLY_MS
 
 STORES = ("s3.", "gcs.", "adls.", "client.")
@@ -41,10 +41,10 @@ def vended(location: str, config: Mapping[str, str], credentials: Sequence[Stora
     Tokens of Azure keep the account that they are for, and those of accounts in which the table's location is not are kept as well. What
     Frazil's stores do not know is left out; how requests are signed is read by `signer`.
     """
-    matching = [c for c in credentials if _is_for(c.prefix, location)]
+    matching = [c for c in credentials if is_for(c.prefix, location)]
     best = max(matching, key=lambda c: len(c.prefix), default=None)
     of_prefix = best.config if best else {}
-    host = _host_of(location) or {**config, **of_prefix}.get("adls.account-name", "").lower()
+    host = host_of(location) or {**config, **of_prefix}.get("adls.account-name", "").lower()
     settings = overriding(_by_account(config, host), _by_account(of_prefix, host))
     if host:
         settings = overriding(settings, _of_other_accounts(host, [c for c in credentials if c is not best]))
@@ -57,15 +57,28 @@ def vended(location: str, config: Mapping[str, str], credentials: Sequence[Stora
     return Credentials(store_properties, min(ends, default=None))
 
 
-def _is_for(prefix: str, location: str) -> bool:
-    """Tell whether a location begins with a prefix; one that ends within the name of another account in Azure is not for it."""
-    place, host = _host_of(prefix), _host_of(location)
-    return (location.startswith(prefix) or is_inside(location, prefix)) and (not place or not host or same_account(place, host))
+def vended_by_prefix(
+    location: str, config: Mapping[str, str], credentials: Sequence[StorageCredential]
+) -> tuple[tuple[str, Credentials | None], ...]:
+    """Return the prefixes for which a server gives storage properties of their own, the longest first, with these; None: with those of the
+    table's location. Files below none of them are reached by those of the table's location, too."""
+    prefixes = sorted({c.prefix for c in credentials}, key=lambda prefix: (-len(prefix), prefix))
+    own = vended(location, config, credentials)
+    best = next((prefix for prefix in prefixes if is_for(prefix, location)), None)
+    of_prefixes = [(prefix, None if prefix == best else vended(prefix, config, credentials)) for prefix in prefixes]
+    by_prefix = tuple((prefix, None if of_prefix == own else of_prefix) for prefix, of_prefix in of_prefixes)
+    return by_prefix if any(of_prefix is not None for _, of_prefix in by_prefix) else ()
 
 
-def _host_of(location: str) -> str:
-    """Find the account's host in a location of Azure, `container@account.dfs.core.windows.net`; empty where there is none."""
-    return location.partition("://")[2].partition("/")[0].partition("@")[2].lower()
+def storage_of_prefixes(
+    location: str, config: Mapping[str, str], credentials: Sequence[StorageCredential],
+    reached_by: Callable[[str, Credentials], RoutedStorage],
+) -> RoutedStorage:  # fmt: skip
+    """Return the storage of a table's files, each of which is reached by what the server gives for the longest prefix of its location.
+    `reached_by`: makes the storage of the files below a place, with these properties."""
+    of_prefixes = vended_by_prefix(location, config, credentials)
+    by_prefix = tuple((prefix, None if of_prefix is None else reached_by(prefix, of_prefix)) for prefix, of_prefix in of_prefixes)
+    return checked(replace(reached_by(location, vended(location, config, credentials)), by_prefix=by_prefix), location)
 
 
 def _by_account(settings: Mapping[str, str], host: str) -> dict[str, str]:
@@ -99,7 +112,7 @@ def _of_other_accounts(host: str, credentials: Sequence[StorageCredential]) -> d
     """Return the tokens of Azure for other accounts than that at `host`: a prefix counts for its own account, the shortest of several."""
     tokens = dict[str, str]()
     for credential in sorted(credentials, key=lambda c: len(c.prefix), reverse=True):
-        place, of_prefix = _host_of(credential.prefix), dict[str, str]()
+        place, of_prefix = host_of(credential.prefix), dict[str, str]()
         for key, value in _by_account(credential.config, place).items():
             account = next((key.removeprefix(stem) for stem in _OF_ACCOUNTS if key.startswith(stem)), "")
             if account and not same_account(account, host) and (not place or same_account(account, place)):

@@ -60,15 +60,15 @@ def of_files(state: AilingTable, sortings: Sequence[Finding]) -> list[FileFindin
     also drops the delete files that apply to no data file then.
     """
     every = np.ones(state.files.num_rows, bool)
-    found = [FileFinding(f, every, every if f.by_auto else ~every) for f in sortings]
+    about_files = [FileFinding(f, every, every if f.by_auto else ~every) for f in sortings]
     for find in (small_files, deleted_rows, equality_deletes, position_delete_files):
         if (now := find(state, every)) is None:
             continue
-        left = {c.finding.kind: find(state, ~c.rewritten) for c in found if (c.rewritten & now.touched).any()}
+        left = {c.finding.kind: find(state, ~c.rewritten) for c in about_files if (c.rewritten & now.touched).any()}
         left_after = {kind: None if f is None else f.finding for kind, f in left.items()}
-        found.append(replace(now, finding=replace(now.finding, left_after=left_after)))
-    findings = [f.finding for f in found]
-    return [replace(f, finding=_dropping_deletes(f.finding, state, findings)) for f in found]
+        about_files.append(replace(now, finding=replace(now.finding, left_after=left_after)))
+    findings = [f.finding for f in about_files]
+    return [replace(f, finding=_dropping_deletes(f.finding, state, findings)) for f in about_files]
 
 
 def _dropping_deletes(finding: Finding, state: AilingTable, findings: Sequence[Finding]) -> Finding:

@@ -45,13 +45,13 @@ def manifests(state: AilingTable, compactions: Mapping[str, Flags]) -> list[Find
     another finding rewrites, by its kind; their manifests are rewritten with them."""
     current = state.metadata.default_spec_id
     others = sorted({m.partition_spec_id for m in state.manifests} - {current})
-    found = []
+    findings = []
     for spec_id in (current, *others):
         if (finding := _manifests_of(state, spec_id)) is not None:
             own = state.numbers("spec_id") == spec_id
             left = {kind: _manifests_of(state, spec_id, files) for kind, files in compactions.items() if (files & own).any()}
-            found.append(replace(finding, left_after=left))
-    return found
+            findings.append(replace(finding, left_after=left))
+    return findings
 
 
 def _manifests_of(state: AilingTable, spec_id: int, rewritten: Flags | None = None) -> Finding | None:
@@ -59,8 +59,8 @@ def _manifests_of(state: AilingTable, spec_id: int, rewritten: Flags | None = No
     properties, is_current = state.metadata.properties, spec_id == state.metadata.default_spec_id
     data = [(n, m) for n, m in enumerate(state.manifests) if is_data(m) and m.has_live_files and m.partition_spec_id == spec_id]
     if rewritten is not None:
-        kept = set(np.unique(state.numbers("manifest")[~rewritten]).tolist())
-        data = [(n, m) for n, m in data if n in kept]
+        staying = set(np.unique(state.numbers("manifest")[~rewritten]).tolist())
+        data = [(n, m) for n, m in data if n in staying]
     count = len(data) + (rewritten is not None and is_current)
     if rewritten is not None and MANIFEST_MERGE.of(properties) and count >= MANIFEST_MIN_COUNT_TO_MERGE.of(properties):
         return None  # the commit of the new files merges them

@@ -25,7 +25,7 @@ from frazil.spark.host.workers import check_workers
 from frazil.spark.scan.file_keys import counted
 from frazil.spark.scan.lookup import with_facts
 from frazil.spark.scan.parquet_scan import ScannedFiles, open_files
-from frazil.spark.scan.paths import hadoop_options, is_hidden, jvm_can_open
+from frazil.spark.scan.paths import Answers, hadoop_options, is_hidden, jvm_can_open
 from frazil.spark.scan.presence import file_schemas, without_nulls
 from frazil.spark.scan.shape import ID, read_type
 from frazil.spark.tasks.numbered_groups import over_groups
@@ -130,13 +130,13 @@ def _key(field_id: int) -> str:
 
 def _key_frame(spark: Any, relation: EqualityRelation, keys: EqualityKeys) -> DataFrame:
     """Return the keys of a relation's delete files, with the sequence number and the scope of their file where these decide."""
-    schemes: dict[str, bool] = {}
+    answers: Answers = {}
     by_spark: list[int] = []
     by_arrow: list[int] = []
     seen: set[str] = set()
     for n, d in enumerate(relation.deletes):
         usable = d.file_format == "parquet" and not d.key_metadata and not is_hidden(d.file_path) and d.file_path not in seen
-        native = usable and jvm_can_open(spark, d.file_path, schemes, keys.storage) and _has_keys(d, relation.ids, keys)
+        native = usable and jvm_can_open(spark, d.file_path, answers, keys.storage) and _has_keys(d, relation.ids, keys)
         (by_spark if native else by_arrow).append(n)
         seen.add(d.file_path)
     frames = []

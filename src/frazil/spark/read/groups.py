@@ -18,7 +18,7 @@ from frazil.arrow.footers.parquet_footer import ParquetNode
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import PlannedFiles
 from frazil.spark.deletes.native_deletes import EQUALITY, NONE, POSITIONS, kinds
-from frazil.spark.scan.paths import is_hidden, jvm_can_open, spark_text
+from frazil.spark.scan.paths import Answers, is_hidden, jvm_can_open, spark_text
 from frazil.spark.scan.presence import file_schemas, in_old_calendar, missing_columns
 from frazil.spark.scan.shape import Shape, is_readable
 from frazil.spark.types.spark_types import contains
@@ -58,7 +58,7 @@ def scan_groups(
     mapping = mapping_of(plan)
     native: dict[Any, ScanGroup] = {}
     arrow: list[PlannedFiles] = []
-    schemes: dict[str, bool] = {}
+    answers: Answers = {}
     shapes = {NONE: shape, POSITIONS: shape, EQUALITY: keyed}
     for planned in plan.groups:
         paths = planned.table.column("file_path").to_pylist()
@@ -71,7 +71,7 @@ def scan_groups(
                 continue
             possible = [
                 place for place, (path, file_format, kind_of_file) in enumerate(zip(paths, formats, kinds_of_files, strict=True))
-                if kind_of_file == kind and file_format == "parquet" and not is_hidden(path) and jvm_can_open(spark, path, schemes, storage)
+                if kind_of_file == kind and file_format == "parquet" and not is_hidden(path) and jvm_can_open(spark, path, answers, storage)
             ]  # fmt: skip
             for place, (constants, names) in _readable(plan, planned.spec, shape_of_kind, storage, mapping, paths, possible):
                 if kind == EQUALITY and names is not None and any(f.name.startswith("\0") for f in shape_of_kind.fields):

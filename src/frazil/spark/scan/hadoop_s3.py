@@ -40,7 +40,7 @@ def s3_options(spark: Any, storage: Storage, location: str) -> dict[str, str] | 
     It cannot where credentials expire, where hadoop-aws is not on the class path, and where the session or an earlier scan reaches the
     bucket by other settings.
     """
-    properties = lasting_properties(storage)
+    properties = lasting_properties(storage, location)
     if (jvm := jvm_of(spark)) is None or properties is None:
         return None
     scheme, _, after_scheme = location.partition("://")

@@ -62,8 +62,12 @@ def _percent_encoded(path: str) -> str:
     return "".join(out)
 
 
-def jvm_can_open(spark: Any, location: str, known: dict[str, bool], storage: Storage) -> bool:
-    """Tell whether the JVM can open a location, that is, has a Hadoop file system for its scheme. `known` keeps the answers per store.
+Answers = dict[tuple[str, tuple[tuple[str, str], ...]], bool]
+"""Whether the JVM can open files, by their store and the properties with which they are reached."""
+
+
+def jvm_can_open(spark: Any, location: str, known: Answers, storage: Storage) -> bool:
+    """Tell whether the JVM can open a location, that is, has a Hadoop file system for its scheme. `known` keeps the answers.
 
     False where the catalog signs requests or vends credentials that expire, which is logged once per store: a Hadoop file system keeps
     those it was opened with, and a DataFrame its options, so that a scan may outlive them. Keys without an end are handed on.
@@ -74,14 +78,15 @@ def jvm_can_open(spark: Any, location: str, known: dict[str, bool], storage: Sto
     if scheme == "memory":
         return False
     store = f"{scheme}://{rest[2:].partition('/')[0] if rest.startswith('//') else ''}"
-    if lasting_properties(storage) is None:
+    properties = lasting_properties(storage, location)
+    if properties is None:
         if jvm_of(spark) is not None:
             why = "the catalog vends credentials that expire, or signs each request, and Spark's own scan can renew neither"
             tell_once(f"Files at {store} are read by Arrow in Python tasks, since {why}.")
         return False
-    if store not in known:
-        known[store] = _can_open(spark, location, store, storage)
-    return known[store]
+    if (store, properties) not in known:
+        known[store, properties] = _can_open(spark, location, store, storage)
+    return known[store, properties]
 
 
 def _can_open(spark: Any, location: str, store: str, storage: Storage) -> bool:

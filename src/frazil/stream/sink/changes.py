@@ -48,8 +48,8 @@ class BatchStage:
     @property
     def case_sensitive(self) -> bool:
         """Tell how names are matched: as the caller says, else as the engine does."""
-        given = self._arguments.case_sensitive
-        return self._rows.case_sensitive if given is None else given
+        by_caller = self._arguments.case_sensitive
+        return self._rows.case_sensitive if by_caller is None else by_caller
 
     @property
     def repeatable(self) -> bool:

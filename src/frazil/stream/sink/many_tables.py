@@ -285,8 +285,8 @@ class _TableBatch:
     @property
     def _case_sensitive(self) -> bool:
         """Tell how names are matched: as the caller says, else as the engine does."""
-        given = self._sink.case_sensitive
-        return self._split.case_sensitive if given is None else given
+        by_caller = self._sink.case_sensitive
+        return self._split.case_sensitive if by_caller is None else by_caller
 
     def _position(self, name: str) -> int | None:
         """Find the position of a column; None: the frame has none of that name."""

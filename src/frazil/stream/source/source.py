@@ -264,6 +264,9 @@ class StreamSource:
             text += f"{view.metadata.table_uuid}."
         elif lost is Lost.EXPIRED and snapshot_id == NO_SNAPSHOT:
             text = f"The first snapshots of table {table} were expired before the stream, which began on the empty table, read them."
+        elif lost is Lost.EXPIRED and view.metadata.snapshots.by_id(snapshot_id) is not None:
+            text = f"Snapshot {snapshot_id}, up to which the stream has read table {table}, is kept by another ref alone: those after it "
+            text += f"on branch {self._options.branch} were expired or removed."
         elif lost is Lost.EXPIRED:
             text = f"Cannot load current offset at snapshot {snapshot_id}, the snapshot was expired or removed (table {table})."
         else:
