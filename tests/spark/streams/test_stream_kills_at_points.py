@@ -6,11 +6,13 @@ from __future__ import annotations
 import json
 import signal
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyspark
 import pytest
 
 from frazil.spec.properties import TXN_MARK
@@ -26,6 +28,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.disk]
 COLUMNS = "id bigint, p string, v bigint"
 BATCHES, AT_RANDOM = 5, 40
 PAGED = 12
+LIMITED = not pyspark.__version__.startswith("4.1")
 Rows = list[list[tuple[Any, ...]]]
 FIRST = ("first_told", "first_planned", "first_before", "first_after")
 POINTS: dict[str, tuple[str, ...]] = {
@@ -87,6 +90,11 @@ def put_tables(place: Path, streams: tuple[str, ...], rows: Rows, files: int, ch
             parts = {"partition_by": ["p"]} if name == "partitions" else {}
             catalog.create_table(table, COLUMNS, format_version=3 if name == "upkeep" else 2, **parts)
     return catalog
+
+
+def streams_here(names: Iterable[str]) -> tuple[str, ...]:
+    """Leave out streams that read tables on PySpark 4.1, which asks a source for no limits: there is no second batch to die in."""
+    return tuple(name for name in names if LIMITED or name not in ("scan", "changes", *FIRST))
 
 
 def tables_of_stream(name: str) -> tuple[str, ...]:
@@ -177,7 +185,7 @@ def check_end(place: Path, catalog: Catalog, name: str, rows: Rows, wrote_before
     [pytest.param(SHORT, 1, id="one run"), pytest.param(tuple(POINTS), 4, id="all points", marks=pytest.mark.soak)],
 )
 def test_streams_that_die_at_points_of_their_own_end_with_every_row_once(streams: tuple[str, ...], runs: int, tmp_path: Path) -> None:
-    rows = rows_of_batches(BATCHES)
+    streams, rows = streams_here(streams), rows_of_batches(BATCHES)
     catalog = put_tables(tmp_path, streams, rows, PAGED)
     for run in range(runs):
         wanted = {name: POINTS[name][run] for name in streams if len(POINTS[name]) > run}
@@ -196,9 +204,10 @@ def test_streams_that_die_at_points_of_their_own_end_with_every_row_once(streams
 def test_streams_that_die_at_random_while_others_compact_and_roll_back_end_with_every_row_once(tmp_path: Path) -> None:
     """The streams of the sink's own modes die so in test_stream_kills.py, over more batches."""
     rows = rows_of_batches(AT_RANDOM)
-    streams = tuple(name for name in POINTS if name not in (*FIRST, *KINDS, "each"))
+    streams = streams_here(name for name in POINTS if name not in (*FIRST, *KINDS, "each"))
     catalog, rollbacks, rewritten = put_tables(tmp_path, streams, rows, 2 * AT_RANDOM, AT_RANDOM // 5), Counter[str](), Counter[str]()
-    compactor = Compactor(catalog_at(tmp_path), ("source.changes", "db.scan", "db.bare_append", "db.bare_upsert"), rest=1)
+    read = ["source.changes", "db.scan"] if "scan" in streams else []
+    compactor = Compactor(catalog_at(tmp_path), [*read, "db.bare_append", "db.bare_upsert"], rest=1)
 
     def others(name: str) -> None:
         if name == "scan" and last_batch(tmp_path, name) >= 0:  # before, the scan would find one file only
@@ -209,7 +218,7 @@ def test_streams_that_die_at_random_while_others_compact_and_roll_back_end_with_
 
     with compactor:
         died_inside = killed_at_random(tmp_path, streams, 6, others)
-    assert all(compactor.done.values()) and rewritten["scan"], "others have compacted"
+    assert all(compactor.done.values()) and (rewritten["scan"] or "scan" not in streams), "others have compacted"
     assert min(died_inside[name] for name in streams) >= 1 and died_inside.total() >= 2 * len(streams), "streams died inside of batches"
     assert min(rollbacks[name] for name in streams if name != "files") >= 2
     for name in streams:
