@@ -56,7 +56,9 @@ class Run:
 
     @property
     def problems(self) -> str:
-        return self._problems.read_text()[-6000:]
+        text = self._problems.read_text()
+        begin = text.rfind("Traceback (most recent call last)")  # what Spark says of its own end comes after it
+        return text[begin:][:6000] if begin >= 0 else text[-6000:]
 
     def until(self, over: Callable[[], bool], seconds: float = 500) -> bool:
         """Wait until the run or something else is over; False where neither is in time."""
