@@ -296,7 +296,7 @@ except Exception as error:
     told["again"] = str(error)
 spark.sql(f"CREATE TABLE source_of_snapshot USING parquet LOCATION '{folder}'")
 spark.sql("MSCK REPAIR TABLE source_of_snapshot")
-told["snapshot"] = spark.sql("CALL j.system.snapshot(source_table => 'spark_catalog.default.source_of_snapshot', table => 'db.snap')").collect()[0].asDict()
+told["snapshot"] = spark.sql("CALL j.system.snapshot(source_table => 'spark_catalog.default.source_of_snapshot', table => 'j.db.snap')").collect()[0].asDict()
 spark.sql("INSERT INTO j.db.snap VALUES (2000, 'java', DATE '2026-03-01', 'k', 1)")
 spark.sql("DROP TABLE source_of_snapshot")
 print(json.dumps(told))

@@ -122,6 +122,8 @@ def source_of(location: str, files: Sequence[SourceFile]) -> Source:
 
 def _is_data(path: str, root: str) -> bool:
     parts = path[len(root) :].strip("/").split("/")
+    if parts[0] == "metadata" and path.endswith((".avro", ".metadata.json")):
+        return False  # what a migration of the directory has left that was killed
     return not any(p.startswith(".") or (p.startswith("_") and "=" not in p) for p in parts)
 
 
