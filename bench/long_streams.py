@@ -156,10 +156,11 @@ def upserts(place, batches, keys=1_000_000):
         )
         told(f"upserts, {name}: driver's MB (Python, JVM's heap)", "bounded", before=before, after=after)
 
-        def read(table_name=made.name()):
+        def read(snapshot_id, table_name=made.name()):
             frazil.clear_caches()
             started = time.perf_counter()
-            row = place.catalog.load_table(table_name).scan().to_spark(place.spark).agg(F.count("*"), F.sum("price"), F.max("kind")).collect()[0]
+            frame = place.catalog.load_table(table_name).scan(snapshot_id=snapshot_id).to_spark(place.spark)
+            row = frame.agg(F.count("*"), F.sum("price"), F.max("kind")).collect()[0]
             assert row[0] == keys, row
             return time.perf_counter() - started
 
@@ -174,11 +175,11 @@ def upserts(place, batches, keys=1_000_000):
 
         plain()
         floor = statistics.median(plain() for _ in range(7))
-        read()
-        changed = statistics.median(read() for _ in range(7))
+        of_stream = place.catalog.load_table(made.name()).current_snapshot().snapshot_id
         place.catalog.load_table(made.name()).maintenance.rewrite_data_files(options={"rewrite-all": "true"})
-        read()
-        compacted = statistics.median(read() for _ in range(7))
+        of_compaction = place.catalog.load_table(made.name()).current_snapshot().snapshot_id
+        turns = [(read(of_stream), read(of_compaction)) for _ in range(25)][10:]  # in turns, and once the JVM has compiled what it runs
+        changed, compacted = (statistics.median(seconds) for seconds in zip(*turns, strict=True))
         told(
             f"upserts, {name}: a read after", "ratio 1.5", changed=changed, compacted=compacted, ratio=changed / compacted,
             files=len(files), same_files_by_spark=floor,
