@@ -74,6 +74,15 @@ def test_a_file_is_the_same_however_its_path_is_written(ours: str, theirs: str) 
     assert reached(one(ours), wide) == ["/t/x"]
 
 
+def test_bounds_name_the_file_where_a_copy_still_refers_to_the_original() -> None:
+    """As Java's `rewrite_table_path` leaves it. A reference to another file of the same place is right, whatever the bounds say."""
+    bound = {DELETE_FILE_PATH_ID: b"/copy/data/f.parquet"}
+    moved = delete(referenced_data_file="/t/data/f.parquet", lower_bounds=bound, upper_bounds=bound)
+    assert reached(one("/copy/data/f.parquet"), moved) == ["/t/x"] and reached(one("/t/data/f.parquet"), moved) == []
+    other = delete(referenced_data_file="/copy/data/g.parquet", lower_bounds=bound, upper_bounds=bound)
+    assert reached(one("/copy/data/g.parquet"), other) == ["/t/x"] and reached(one("/copy/data/f.parquet"), other) == []
+
+
 def test_paths_outside_the_bounds_of_a_position_delete_file_are_ruled_out() -> None:
     wide = delete(lower_bounds={DELETE_FILE_PATH_ID: b"/t/data/c"}, upper_bounds={DELETE_FILE_PATH_ID: b"/t/data/g"})
     assert reached(one("/t/data/f"), wide) == ["/t/x"]

@@ -70,14 +70,26 @@ class PathBounds:
 
 
 def path_bounds(tables: Sequence[pa.Table], referenced: pa.Array, positional: Flags) -> PathBounds:
-    """Read the path bounds of delete files. Equal bounds mean one data file, also without `referenced_data_file` (spec, "Manifests")."""
+    """Read the path bounds of delete files. Equal bounds mean one data file, also without `referenced_data_file` (spec, "Manifests").
+
+    Where both name a file of the same name in different places, the bounds are right: Java's `rewrite_table_path` (1.11) gives a copy's
+    position delete files new bounds, but leaves `referenced_data_file` as it was in the original.
+    """
     lower, upper = (
         pa.concat_arrays([MapColumn(t.column(name)).at(DELETE_FILE_PATH_ID).cast(pa.binary()) for t in tables])
         for name in ("lower_bounds", "upper_bounds")
     )
     same = decode_bounds(pc.if_else(pc.equal(lower, upper), lower, None), _STRING)
-    single = pc.if_else(pa.array(positional), pc.coalesce(referenced, same), pa.scalar(None, pa.string()))
+    moved = pc.fill_null(pc.not_equal(referenced, same), False)
+    if pc.any(moved).as_py():
+        moved = pc.and_(moved, pc.equal(_file_names(referenced), _file_names(same)))
+    one_file = pc.if_else(moved, same, pc.coalesce(referenced, same))
+    single = pc.if_else(pa.array(positional), one_file, pa.scalar(None, pa.string()))
     return PathBounds(normalised(single), lower, upper)
+
+
+def _file_names(paths: pa.Array) -> pa.Array:
+    return pc.replace_substring_regex(paths, "^.*/", "")
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from frazil.catalog import Catalog
 from frazil.errors import InvalidInput, Unsupported
 from frazil.maintain.relocate.table_path import RewriteTablePathResult
 from frazil.table import Table
+from tests.builders.catalogs import catalog_of
 from tests.builders.files_on_disk import files_below
 from tests.peers.checks import JavaCheck, PyIcebergCheck
 
@@ -215,3 +217,46 @@ def test_pyiceberg_reads_the_copy(home: Catalog, tmp_path: Path, pyiceberg_check
         at = f"{target}/metadata/{result.latest_version}"
         found = pyiceberg_check([at])[at]
         assert found["problems"] == wanted["problems"] == [] and (found["rows"], found["sum"]) == (wanted["rows"], wanted["sum"])
+
+
+JAVA = """
+import json
+place, target, told = sys.argv[2], sys.argv[3], {}
+for name, start in (("ours", sys.argv[4]), ("javas", None)):
+    spark.sql(f"INSERT INTO j.db.{name} VALUES (2000, 'java'), (2001, NULL)")
+    spark.sql(f"DELETE FROM j.db.{name} WHERE id = 1001")
+    since = f", start_version => '{start}'" if start else ""
+    call = f"rewrite_table_path(table => 'db.{name}', source_prefix => '{place}/db/{name}', target_prefix => '{target}/{name}'{since})"
+    told[name] = spark.sql(f"CALL j.system.{call}").collect()[0].asDict()
+print(json.dumps(told))
+"""
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("version", [2, 3])
+def test_java_keeps_up_our_copy_and_we_javas(home: Catalog, tmp_path: Path, java_check: JavaCheck, version: int) -> None:
+    catalog, far = catalog_of("path", tmp_path), tmp_path / "far"
+    ours, javas = (made(catalog, version, name, **{"write.delete.mode": "merge-on-read"}) for name in ("ours", "javas"))
+    copy(first := ours.maintenance.rewrite_table_path(ours.location(), f"{far}/ours"))
+    told = json.loads(java_check.run(JAVA, tmp_path / "wh", far, first.latest_version).strip().splitlines()[-1])
+    for t, name in ((ours, "ours"), (javas, "javas")):
+        t.refresh()
+        start = first.latest_version if t is ours else None
+        same = t.maintenance.rewrite_table_path(t.location(), f"{far}/{name}", start, dry_run=True)
+        copied_by(told[name]["file_list_location"])
+        counts = {k: v for k, v in same.to_arrow().to_pylist()[0].items() if k != "file_list_location"}
+        assert counts == {k: v for k, v in told[name].items() if k != "file_list_location"}, name
+        # Kept up by Java, the lists of a copy tell the lengths of the original's manifests.
+        away(t, far / name, same, home, states(t), has_lengths=None if t is javas else False)
+    javas.append(rows(5000))
+    javas.delete("id = 5001", mode="merge-on-read")
+    copy(more := javas.maintenance.rewrite_table_path(javas.location(), f"{far}/javas", told["javas"]["latest_version"]))
+    away(javas, far / "javas", more, home, states(javas.refresh()), has_lengths=None)
+
+
+def copied_by(file_list: str) -> None:
+    with open(file_list.removeprefix("file:"), newline="") as listed:
+        for source, target in csv.reader(listed):
+            local = Path(target.removeprefix("file:"))
+            local.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source.removeprefix("file:"), local)

@@ -66,8 +66,8 @@ class TablePathPlan:
     """Hold the files to stage.
 
     `versions`: the metadata files after the start version, the newest first. `lists`: the manifests of the snapshots whose lists are
-    rewritten. `manifests`: those to rewrite. `deletes`: the position delete files and vectors that these name. `start`: the metadata of the
-    start version.
+    rewritten. `manifests`: those to rewrite. `deletes`: the files of the position deletes and vectors that these name; `delete_count`: how
+    many these are, each vector by itself, as Java counts. `start`: the metadata of the start version.
     """
 
     change: PathChange
@@ -75,6 +75,7 @@ class TablePathPlan:
     lists: Sequence[tuple[Snapshot, tuple[ManifestFile, ...]]]
     manifests: Mapping[str, ManifestFile]
     deletes: Mapping[str, DataFile]
+    delete_count: int = 0
     start: TableMetadata | None = None
 
     @property
@@ -117,7 +118,7 @@ def rewrite_table_path(
     planned = plan_table_path(table, source_prefix, target_prefix, start_version, end_version, staging_location)
     result = RewriteTablePathResult(
         dry_run=dry_run, latest_version=planned.latest_version, rewritten_manifest_file_paths_count=len(planned.manifests),
-        rewritten_delete_file_paths_count=len(planned.deletes), staging_location=f"{planned.change.staging}/",
+        rewritten_delete_file_paths_count=planned.delete_count, staging_location=f"{planned.change.staging}/",
     )  # fmt: skip
     total, noun = (len(planned.manifests), "manifests read") if dry_run else (planned.staged, "files staged")
     with progress(total, noun, callback) as shown:
@@ -151,14 +152,14 @@ def plan_table_path(
     start_ids = {s.snapshot_id for s in start.snapshots} if start is not None else set()
     snapshots = [s for s in end.snapshots if s.snapshot_id not in start_ids]
     lists = [(s, manifests_of(end, s, storage, keep=False)) for s in snapshots]
-    planned = TablePathPlan(change, versions, lists, {}, {}, start)
+    planned = TablePathPlan(change, versions, lists, {}, {}, start=start)
     new = {m.manifest_path: m for _, manifests in lists for m in manifests if planned.is_new(m.sequence_number, m.added_snapshot_id)}
-    deletes = {f.file_path: f for m in new.values() if not is_data(m) for f in _position_deletes(end, storage, m)}
+    deletes = {(f.file_path, f.content_offset): f for m in new.values() if not is_data(m) for f in _position_deletes(end, storage, m)}
     for of_version in versions.values():  # raises before anything is written
         change.metadata(of_version)
     for path in new:
         change.new(path)
-    return replace(planned, manifests=new, deletes=deletes)
+    return replace(planned, manifests=new, deletes={f.file_path: f for f in deletes.values()}, delete_count=len(deletes))
 
 
 def _position_deletes(metadata: TableMetadata, storage: Storage, manifest: ManifestFile) -> list[DataFile]:
