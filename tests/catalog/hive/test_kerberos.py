@@ -162,7 +162,7 @@ def test_connections_outlive_their_ticket_and_new_ones_need_a_new_one(
     assert sorted(opened().load_table(f"{db}.t").scan().to_arrow()["id"].to_pylist()) == [1, 3]
 
 
-def seconds_left(context: Any) -> int:
+def lifetime_of(context: Any) -> int:
     """How long a context lasts; none where it ended after the last request."""
     try:
         return int(context.lifetime)
@@ -182,7 +182,7 @@ def test_a_keytab_renews_tickets_that_end_in_the_middle_of_a_job(
         catalog._backend.client.close()  # so that each commit asks for a connection, which wants a ticket
         table.append([{"id": commits}])
         commits += 1
-        left.append(seconds_left(mechanism(catalog)._context))
+        left.append(lifetime_of(mechanism(catalog)._context))
     assert any(later > earlier for earlier, later in zip(left, left[1:], strict=False)), "no ticket was renewed"
     assert table.scan().count() == commits
 
