@@ -309,7 +309,8 @@ def test_java_adds_and_snapshots_after_us_and_we_after_java(home: Catalog, folde
     t = shop.create_table("db.t", "id bigint, s string, day date, k string, n int", partition_by=["day", "k", "n"])
     counted = t.maintenance.add_files(str(folder), {"day": "2026-01-01"})
     java = json.loads(java_check.run(JAVA, tmp_path / "wh", folder).strip().splitlines()[-1])
-    assert java["add_files"] == counted.to_arrow().to_pylist()[0] and "already" in java["again"]
+    ours = {**counted.to_arrow().to_pylist()[0], "changed_partition_count": None}  # Java does not count them where it appends manifests
+    assert java["add_files"] == ours and "already" in java["again"]
     with pytest.raises(ValidationException, match="already referenced"):
         t.refresh().maintenance.add_files(str(folder), {"day": "2026-01-02"})
     t.maintenance.add_files(str(folder), {"day": "2026-01-03"})
