@@ -13,12 +13,13 @@ from urllib.parse import quote
 import pyarrow as pa
 import pytest
 
-import frazil
+from frazil.catalog import Catalog
 from frazil.errors import CorruptData, InvalidInput, ValidationException
 from frazil.maintain import remove_orphan_files as procedure
 from frazil.maintain.locations import KnownLocations, PrefixRule, flattened
 from frazil.scan.manifests import clear_caches
 from frazil.table import Table
+from tests.builders.catalogs import catalog_of
 from tests.builders.frames import ids
 from tests.maintain.support import DAY, add, age, files_of, named_files, numbers, root_of, table_in
 
@@ -37,6 +38,12 @@ def littered(place: Path, kind: str = "sql", **more: Any) -> Table:
         path.write_text("left")
     age(root_of(t))
     return t
+
+
+def other_catalog(place: Path) -> Catalog:
+    """A catalog beside that of the table, with a database and a warehouse of its own."""
+    (place / "o").mkdir()
+    return catalog_of("sql", place / "o", "other")
 
 
 def found(result: Any, t: Table) -> set[str]:
@@ -232,8 +239,7 @@ def test_unknown_modes_and_frames_without_the_columns_are_refused(tmp_path: Path
 
 def test_another_tables_metadata_inside_the_location_stops_it(tmp_path: Path) -> None:
     t = littered(tmp_path)
-    catalog = frazil.load_catalog("other", type="sql", uri=f"sqlite:///{tmp_path}/o.db", warehouse=str(tmp_path / "o"))
-    catalog.create_namespace("db")
+    catalog = other_catalog(tmp_path)
     inner = catalog.create_table("db.inner", "id bigint", location=f"{t.location()}/data/inner")
     inner.append(pa.table({"id": [1]}))
     age(root_of(t))
@@ -245,8 +251,7 @@ def test_another_tables_metadata_inside_the_location_stops_it(tmp_path: Path) ->
 
 def test_a_table_that_shares_the_metadata_folder_stops_it(tmp_path: Path) -> None:
     t = littered(tmp_path)
-    catalog = frazil.load_catalog("other", type="sql", uri=f"sqlite:///{tmp_path}/o.db", warehouse=str(tmp_path / "o"))
-    catalog.create_namespace("db")
+    catalog = other_catalog(tmp_path)
     catalog.create_table("db.same", "id bigint", location=t.location()).append(pa.table({"id": [1]}))
     age(root_of(t))
     with pytest.raises(ValidationException, match="which is that of another table"):
@@ -255,8 +260,7 @@ def test_a_table_that_shares_the_metadata_folder_stops_it(tmp_path: Path) -> Non
 
 def test_a_table_that_another_catalog_goes_on_with_is_left_alone(tmp_path: Path) -> None:
     t = littered(tmp_path)
-    other = frazil.load_catalog("other", type="sql", uri=f"sqlite:///{tmp_path}/o.db", warehouse=str(tmp_path / "o"))
-    other.create_namespace("db")
+    other = other_catalog(tmp_path)
     fork = other.register_table("db.fork", t.metadata_location)
     add(fork, 10)
     add(fork, 11)
@@ -268,8 +272,7 @@ def test_a_table_that_another_catalog_goes_on_with_is_left_alone(tmp_path: Path)
 
 def test_a_part_of_the_table_that_holds_files_of_others_is_left_alone_too(tmp_path: Path) -> None:
     t = littered(tmp_path)
-    other = frazil.load_catalog("other", type="sql", uri=f"sqlite:///{tmp_path}/o.db", warehouse=str(tmp_path / "o"))
-    other.create_namespace("db")
+    other = other_catalog(tmp_path)
     inner = other.create_table("db.inner", "id bigint", location=f"{t.location()}/parts/inner")
     inner.append(pa.table({"id": [1]}))
     age(root_of(t))
@@ -289,8 +292,7 @@ def test_tables_that_share_a_directory_of_metadata_are_cleaned_up_each(tmp_path:
     t = table_in(tmp_path, properties={"write.metadata.path": str(tmp_path / "shared")})
     add(t, 1)
     (root_of(t) / "data" / "left").write_text("x")
-    other = frazil.load_catalog("other", type="sql", uri=f"sqlite:///{tmp_path}/o.db", warehouse=str(tmp_path / "o"))
-    other.create_namespace("db")
+    other = other_catalog(tmp_path)
     other.create_table("db.t", "id bigint", properties={"write.metadata.path": str(tmp_path / "shared")}).append(pa.table({"id": [1]}))
     age(root_of(t))
     assert found(t.maintenance.remove_orphan_files(), t) == {"data/left"} and ids(t) == [1]
@@ -324,8 +326,7 @@ def test_a_copy_does_not_clean_up_its_original(tmp_path: Path) -> None:
     shutil.copy(t.metadata_location, copy)
     add(t, 4)
     age(root_of(t))
-    other = frazil.load_catalog("other", type="sql", uri=f"sqlite:///{tmp_path}/o.db", warehouse=str(tmp_path / "o"))
-    other.create_namespace("db")
+    other = other_catalog(tmp_path)
     registered = other.register_table("db.copy", str(copy / Path(t.metadata.metadata_log[-1].metadata_file).name))
     with pytest.raises(ValidationException, match="It is a copy"):
         registered.maintenance.remove_orphan_files()
