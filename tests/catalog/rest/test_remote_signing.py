@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import pickle
 import uuid
@@ -15,12 +14,13 @@ import pytest
 
 import frazil
 from frazil.catalog.rest import signer as signing
-from frazil.errors import FileAlreadyExistsError, NoSuchFileError
+from frazil.errors import NoSuchFileError
 from frazil.storage import lasting_properties
 from frazil.storage.routing import routed
 from frazil.storage.signed import SignedAccessError, SignedStorage
 from frazil.table.catalog import Catalog
 from tests.builders.s3_signer import signature
+from tests.builders.store_work import write_and_read
 from tests.catalog.rest.conftest import Server, table_json
 from tests.storage.conftest import s3_place
 
@@ -65,22 +65,7 @@ def test_each_operation_of_a_store_is_signed_or_refused_by_name(catalog: Catalog
     other = catalog.create_table(f"{space}.other", "id bigint")
     storage, place = table._loaded.storage, f"{table.location()}/data"
     odd = f"{place}/a b+c=ä&d%20.bin"
-    assert storage.publish(odd, b"one") and not storage.publish(odd, b"two") and storage.read(odd) == b"one" and storage.size(odd) == 3
-    with pytest.raises(FileAlreadyExistsError):
-        storage.write(odd, b"three")
-    storage.write(odd, b"four!", overwrite=True)
-    with storage.open_input(odd) as file:
-        file.seek(1)
-        assert file.read(3) == b"our" and file.size() == 5
-    large = os.urandom(40 << 20)
-    with storage.open_output(f"{place}/large") as sink:
-        for start in range(0, len(large), 7 << 20):
-            sink.write(large[start : start + (7 << 20)])
-    assert hashlib.sha256(storage.read(f"{place}/large")).digest() == hashlib.sha256(large).digest()
-    with pytest.raises(RuntimeError, match="stop"), storage.open_output(f"{place}/broken") as sink:
-        sink.write(large)
-        raise RuntimeError("stop")
-    assert not storage.exists(f"{place}/broken")
+    write_and_read(storage, odd, place)
     storage.delete(odd)
     with pytest.raises(NoSuchFileError):
         storage.read(odd)

@@ -16,11 +16,12 @@ import pyarrow.fs
 import pytest
 
 from frazil.catalog import Catalog
-from frazil.errors import FileAlreadyExistsError, NoSuchFileError, StorageError
+from frazil.errors import NoSuchFileError, StorageError
 from frazil.storage import Storage, storage_for
 from frazil.storage.signed import SignedAccessError, SignedStorage
 from tests.builders.one_table import one_table
 from tests.builders.s3_signer import S3Signer
+from tests.builders.store_work import write_and_read
 from tests.catalog.rest.conftest import Server
 
 pytestmark = [pytest.mark.soak, pytest.mark.service]
@@ -82,23 +83,7 @@ def test_a_table_is_written_changed_read_and_cleaned_without_keys(catalog: Catal
 def test_every_kind_of_request_passes_the_stores_verification(catalog: Catalog, signer: S3Signer) -> None:
     storage, data = storage_of(catalog)
     odd = f"{data}/a b+c=ä&d%20'(x)*!~$.bin"
-    assert storage.publish(odd, b"one") and not storage.publish(odd, b"two") and storage.read(odd) == b"one" and storage.size(odd) == 3
-    with pytest.raises(FileAlreadyExistsError):
-        storage.write(odd, b"three")
-    storage.write(odd, b"four!", overwrite=True)
-    assert storage.read_start(odd, 2) == b"fo"
-    with storage.open_input(odd) as file:
-        file.seek(1)
-        assert file.read(3) == b"our" and file.size() == 5
-    large = os.urandom(40 << 20)
-    with storage.open_output(f"{data}/large") as sink:
-        for start in range(0, len(large), 7 << 20):
-            sink.write(large[start : start + (7 << 20)])
-    assert storage.read(f"{data}/large") == large
-    with pytest.raises(RuntimeError, match="stop"), storage.open_output(f"{data}/broken") as sink:
-        sink.write(large)
-        raise RuntimeError("stop")
-    assert not storage.exists(f"{data}/broken")
+    write_and_read(storage, odd, data)
     storage.write(f"{data}/p=1/x", b"1")
     assert sorted(info.location for info in storage.list(data)) == sorted([odd, f"{data}/large", f"{data}/p=1/x"])
     assert storage.directories(data) == ["p=1"] and sorted(storage.names(data, after="b")) == ["large", "p=1"]
