@@ -154,13 +154,14 @@ def read_metadata(metadata_file: str | Path) -> dict[str, Any]:
 def writable_copy(metadata_file: str | Path, directory: Path) -> Path:
     """A path table in `directory` that goes on from a golden one: new files go there, the golden files are only referred to.
 
-    Never let such a table delete files: the old ones belong to the golden table.
+    They belong to the golden table, so gc.enabled is false: upkeep of the copy deletes none of them, however old its snapshots have become.
     """
     metadata, folder = read_metadata(metadata_file), Path(directory) / "metadata"
     folder.mkdir(parents=True)
     metadata["location"] = str(directory)
+    metadata.setdefault("properties", {})["gc.enabled"] = "false"
     for key in ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path"):
-        metadata.get("properties", {}).pop(key, None)
+        metadata["properties"].pop(key, None)
     (folder / "v1.metadata.json").write_text(json.dumps(metadata))
     (folder / "version-hint.text").write_text("1")
     return Path(directory)
