@@ -184,6 +184,38 @@ def test_a_token_is_had_for_a_credential_and_again_when_it_is_refused(server: Se
     assert server.routes().count("POST /v1/oauth/tokens") == 2
 
 
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ((400, {"error": "invalid_scope", "error_description": f"No scope catalog for {SECRET}"}), "HTTP 400, invalid_scope: No scope catalog for ***"),
+        ((401, {"error": "invalid_client"}), "HTTP 401, invalid_client"),
+        ((403, {"Message": "User is not authorized"}), "HTTP 403, User is not authorized"),
+        ((400, {"error": {"type": "BadRequestException", "message": "No such client", "code": 400}}), "HTTP 400, BadRequestException: No such client"),
+        ((400, {"error": 7, "error_description": ["x"]}), "HTTP 400"),
+    ],
+)
+def test_why_no_token_could_be_had_is_told_in_the_servers_words(server: Server, answer: Any, told: str) -> None:
+    server.on("POST /v1/oauth/tokens", answer)
+    with pytest.raises(FrazilError) as refused:
+        server.catalog(credential=f"me:{SECRET}").load(TABLE)
+    assert f"No token could be had from {server.uri}: the catalog's server answers {told}." in str(refused.value)
+    assert "oauth2-server-uri" in str(refused.value.hint) and SECRET not in f"{refused.value!r}"
+
+
+@pytest.mark.parametrize("answer", [(403, {"message": "Missing Authentication Token"}), (403, {"Message": "Missing Authentication Token", "error": None})])
+def test_the_message_of_a_gateway_before_the_server_is_told(server: Server, answer: Any) -> None:
+    server.on(f"GET {TABLE_ROUTE}", answer)
+    with pytest.raises(StorageError, match=r"HTTP 403, Missing Authentication Token\."):
+        server.catalog().load(TABLE)
+
+
+def test_a_token_is_asked_for_again_after_faults_that_pass(server: Server) -> None:
+    server.on("POST /v1/oauth/tokens", (503, {}), None, (429, {}, {"Retry-After": "0"}), (200, {"access_token": "one"}))
+    server.on(f"GET {TABLE_ROUTE}", (200, table_json()))
+    assert server.catalog(credential="me:pass-word", rest__client__max_retries="3").load(TABLE).identifier == TABLE
+    assert server.routes().count("POST /v1/oauth/tokens") == 4 and server.asked[-1].headers["Authorization"] == "Bearer one"
+
+
 def test_a_token_is_exchanged_before_it_expires(server: Server) -> None:
     server.on("POST /v1/oauth/tokens", (200, {"access_token": "soon", "expires_in": 0}), (200, {"access_token": "new", "expires_in": 3600}))
     server.on(f"GET {TABLE_ROUTE}", (200, table_json()))

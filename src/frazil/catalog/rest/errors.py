@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
@@ -68,15 +70,29 @@ class _Body(msgspec.Struct):
     error: _Error
 
 
+class _OtherBody(msgspec.Struct):
+    """Hold what others than catalogs say: OAuth2 servers by `error` and `error_description`, gateways (AWS's, too) by a message alone."""
+
+    error: Any = None
+    error_description: Any = None
+    message: Any = None
+    capital_message: Any = msgspec.field(default=None, name="Message")
+
+    def text(self) -> str:
+        texts = (self.error, self.error_description, self.message, self.capital_message)
+        return ": ".join(text for text in texts if isinstance(text, str) and text)
+
+
 def server_error(status: int, content_type: str, body: bytes, secrets: Iterable[str]) -> ServerError:
-    """Read the error of an answer. A body that is no Iceberg error, such as an HTML page, is left out."""
+    """Read the error of an answer: of Iceberg's protocol, of an OAuth2 server, or a message alone, which has no type. Other bodies, such as
+    an HTML page, are left out."""
     kind = message = ""
     if "json" in content_type.lower():
-        try:
+        with contextlib.suppress(msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+            message = msgspec.json.decode(body, type=_OtherBody).text()
+        with contextlib.suppress(msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
             error = msgspec.json.decode(body, type=_Body).error
             kind, message = error.type or "", error.message or ""
-        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-            pass
     return ServerError(status, scrubbed(kind, secrets), scrubbed(message, secrets))
 
 

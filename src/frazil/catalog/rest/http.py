@@ -165,13 +165,16 @@ class Client:
 
     def _token_answer(self, url: str, form: dict[str, str], headers: dict[str, str]) -> bytes:
         sent = {**_USER_AGENT, "Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded", **headers}
-        call = self._call("POST", url, urlencode(form).encode(), reads=False)
+        call = self._call("POST", url, urlencode(form).encode(), reads=True)  # one token more does no harm
         try:
-            answer = self._send(call, sent, (*self.secrets(), *form.values()))
-        except Unclear as error:  # only of the token: what it was wanted for has not been sent
-            raise StorageError(error.message, hint="Check oauth2-server-uri, the network and the server, then try again.") from None
+            answer = self._send(call, sent, (*self.secrets(), *(form.get(field, "") for field in ("client_secret", "subject_token"))))
+        except StorageError as error:
+            error.advise("Tokens come from oauth2-server-uri.")
+            raise
         if answer.error is not None:
-            raise raised(answer.error, f"No token could be had from {_host(url)}")
+            refusal = raised(answer.error, f"No token could be had from {_host(url)}")
+            refusal.advise("Check credential, scope, audience, resource and oauth2-server-uri.")
+            raise refusal
         return answer.body
 
     def _send(self, call: _Call, headers: Mapping[str, str], secrets: tuple[str, ...], *, signed: bool = False) -> Answer:
