@@ -397,8 +397,9 @@ def test_options_are_served_or_refused_by_name(tmp_path: Path) -> None:
         sql(tmp_path, **{"jdbc.useSSL": "true"})
     with pytest.raises(InvalidInput, match="init_catalog_tables"):
         sql(tmp_path, **{"jdbc.init-catalog-tables": "false"})
-    with pytest.raises(InvalidInput, match="schema_version"):
-        sql(tmp_path, schema_version="v7")
+    for name in ("schema-version", "jdbc.schema-version"):
+        with pytest.raises(InvalidInput, match=f"property {name} must"):
+            sql(tmp_path, **{name: "v7"})
     with pytest.raises(InvalidInput, match=r"jdbc\.strict-mode"):
         sql(tmp_path, **{"jdbc.strict-mode": "maybe"})
 

@@ -173,11 +173,13 @@ def check_identifier(identifier: Sequence[str]) -> Identifier:
 
 def option(properties: Mapping[str, str], *names: str, default: str | None = None) -> str | None:
     """Return the value of the first of several properties that is set; `-` and `_` are the same in their names."""
-    for name in names:
-        for spelling in (name, name.replace("_", "-"), name.replace("-", "_")):
-            if spelling in properties:
-                return properties[spelling]
-    return default
+    return properties.get(spelling(properties, *names), default)
+
+
+def spelling(properties: Mapping[str, str], *names: str) -> str:
+    """Return the name of the first of several properties that is set, as it is spelt there; the first name if none is set."""
+    spellings = (s for name in names for s in (name, name.replace("_", "-"), name.replace("-", "_")))
+    return next((s for s in spellings if s in properties), names[0])
 
 
 def flag(properties: Mapping[str, str], *names: str, default: bool) -> bool:
@@ -187,7 +189,7 @@ def flag(properties: Mapping[str, str], *names: str, default: bool) -> bool:
     if value is None:
         return default
     if value.strip().lower() not in ("true", "false"):
-        raise InvalidInput(f"Catalog property {names[0]} must be true or false, not {value!r}.")
+        raise InvalidInput(f"Catalog property {spelling(properties, *names)} must be true or false, not {value!r}.")
     return value.strip().lower() == "true"
 
 

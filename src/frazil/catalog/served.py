@@ -15,11 +15,17 @@ _COMMON = ("type", "warehouse", "catalog-impl", "py-catalog-impl", "io-impl", "p
 # Hints tell Java how to cache metadata and connections. They do not change what a catalog holds, so they are accepted and have no effect.
 HINTS = ("cache-enabled", "cache.case-sensitive", "cache.expiration-interval-ms", "clients", "io.manifest.cache-enabled")
 _HINT_PREFIXES = ("io.manifest.cache.",)
+# What Java's catalogs and stores take, by the beginnings of names and by whole names: where a type does not serve it, that is told.
 _JAVA = (
     "default-namespace", "lock-impl", "lock.", "use-nullable-query-schema", "view-default.", "view-override.",
     "encryption.", "rest-", "rest.", "scan-planning-mode", "snapshot-loading-mode", "auth.", "oauth2-", "token", "credential", "header.",
-    "hive.", "fs.", "glue.", "dynamodb.", "unique-table-location", "jdbc.",
+    "hive.", "fs.", "glue.", "dynamodb.", "unique-table-location", "jdbc.", "http-client.", "iceberg.", "signer.", "lakeformation.", "kms.",
+    "azure.", "view-endpoints-", "client-pool-", "engine.hive.",
 )  # fmt: skip
+_JAVA_NAMES = {
+    "app-id", "app-name", "audience", "list-all-tables", "metastore.catalog.default", "namespace-separator", "prefix", "resource", "scope",
+    "suppress-permission-error", "user",
+}  # fmt: skip
 
 
 def canonical(key: str) -> str:
@@ -44,10 +50,9 @@ def check_served(
             _check_of_store(key)
             continue
         shown = f"{key} (from {sources[key]})" if key in sources else key
-        if key.startswith(_JAVA):
-            raise Unsupported(
-                f"Catalog property {shown} is not served by catalogs of type {kind} (catalog {name!r}).", hint="Leave it out."
-            )
+        if key.startswith(_JAVA) or key in _JAVA_NAMES:
+            text = f"Catalog property {shown} is not served by catalogs of type {kind} (catalog {name!r}).{_suggestion(key, supported, 0.9)}"
+            raise Unsupported(text, hint="Leave it out.")
         raise _unknown(f"{shown} of catalog {name!r}", key, (*supported, *_OF_TABLES, *_STORES))
 
 
@@ -66,7 +71,11 @@ def _check_of_store(key: str) -> None:
 
 
 def _unknown(shown: str, key: str, supported: Iterable[str]) -> InvalidInput:
-    similar = difflib.get_close_matches(key, sorted(supported), 1, 0.7)
-    suggestion = f" Did you mean {similar[0]}?" if similar else ""
     names = ", ".join(k + "<…>" if k.endswith(".") else k for k in sorted(supported) if k not in HINTS)
-    return InvalidInput(f"Unknown catalog property {shown}.{suggestion}", hint=f"Known: {names}.")
+    return InvalidInput(f"Unknown catalog property {shown}.{_suggestion(key, supported, 0.7)}", hint=f"Known: {names}.")
+
+
+def _suggestion(key: str, supported: Iterable[str], least: float) -> str:
+    """Name the property that was meant, if one is alike by at least this ratio."""
+    similar = difflib.get_close_matches(key, sorted(supported), 1, least)
+    return f" Did you mean {similar[0]}?" if similar else ""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from urllib.parse import unquote
 
-from frazil.catalog.base import flag, option
+from frazil.catalog.base import flag, option, spelling
 from frazil.catalog.database import Database, DuplicateKey, MissingTable, SqliteDatabase
 from frazil.catalog.database_remote import RemoteDatabase
 from frazil.catalog.sql_statements import CREATE_TABLES, NAMESPACES, TABLES, UPGRADE_TO_V1
@@ -71,7 +71,8 @@ def set_up(database: Database, properties: Mapping[str, str]) -> bool:
     """
     version = (option(properties, "schema_version", "jdbc.schema-version") or "").lower()
     if version not in ("", "v0", "v1"):
-        raise InvalidInput(f"Catalog property schema_version must be v0 or v1, not {version!r}.")
+        name = spelling(properties, "schema_version", "jdbc.schema-version")
+        raise InvalidInput(f"Catalog property {name} must be v0 or v1, not {version!r}.")
     may_create = flag(properties, "init_catalog_tables", "jdbc.init-catalog-tables", default=True)
     try:
         v1 = "iceberg_type" in database.columns(TABLES)

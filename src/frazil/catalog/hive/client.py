@@ -23,6 +23,7 @@ from frazil.spec.properties import HIVE_LOCK_ENABLED
 
 logger = logging.getLogger("frazil.catalog")
 _ROUNDS, _PAUSE = 2, 0.5  # how often all servers are tried for a connection, and seconds between
+_MOST_IDLE = 16  # connections that are kept for later calls
 _CALL, _EXCEPTION, _UNKNOWN_METHOD = 1, 3, 1  # codes of the Thrift protocol
 _SHOWN = 2000
 _NO_LOCKS = f"The metastore's database lacks the tables of locks: run Hive's schematool, or set {HIVE_LOCK_ENABLED.name}=false."
@@ -211,8 +212,12 @@ class HiveClient:
 
     def _give_back(self, connection: Connection) -> None:
         with self._lock:
-            if self._owner == os.getpid():
+            if self._owner != os.getpid():
+                return
+            if len(self._idle) < _MOST_IDLE:
                 self._idle.append(connection)
+                return
+        connection.close()
 
     def _leave(self, connection: Connection) -> None:
         """Close a connection that failed, and ask another server next."""

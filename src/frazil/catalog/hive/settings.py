@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from frazil.catalog.base import flag, option
+from frazil.catalog.base import flag, option, spelling
 from frazil.catalog.hive.sasl import PROTECTIONS, ticket_user
 from frazil.errors import InvalidInput, Unsupported
 from frazil.spec.properties import HIVE_ENGINE_ENABLED, HIVE_LOCK_ENABLED
@@ -213,5 +213,6 @@ def _flag(properties: Mapping[str, str], key: str, default: bool) -> bool:
 def _number(properties: Mapping[str, str], key: str, default: int, least: int = 1, most: int = 86_400_000) -> int:
     text = (option(properties, key, f"iceberg.{key}") or str(default)).strip()
     if not re.fullmatch("[0-9]{1,9}", text) or not least <= int(text) <= most:
-        raise InvalidInput(f"Catalog property {key} must be a number from {least} to {most}, not {text!r}.")
+        name = spelling(properties, key, f"iceberg.{key}")
+        raise InvalidInput(f"Catalog property {name} must be a number from {least} to {most}, not {text!r}.")
     return int(text)

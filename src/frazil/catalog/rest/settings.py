@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from frazil.catalog.base import flag, option
+from frazil.catalog.base import flag, option, spelling
 from frazil.catalog.rest.sigv4 import AUTH_TYPES, SIGV4_PROPERTIES, Signing, is_sigv4, signing_of
 from frazil.errors import InvalidInput, Unsupported
 from frazil.storage import redact_text
@@ -182,14 +182,16 @@ def _number(properties: Mapping[str, str], key: str, default: int, least: int = 
 
 
 def _auth(properties: Mapping[str, str], uri: str) -> AuthSettings:
-    auth_type = option(properties, *AUTH_TYPES)
+    names = AUTH_TYPES
+    auth_type = option(properties, *names)
     if is_sigv4(auth_type):  # the token travels beside the signature, if there is one
-        auth_type = option(properties, *(f"{kind.removesuffix('type')}sigv4.delegate-auth-type" for kind in AUTH_TYPES))
+        names = tuple(f"{kind.removesuffix('type')}sigv4.delegate-auth-type" for kind in AUTH_TYPES)
+        auth_type = option(properties, *names)
         auth_type = None if auth_type is not None and auth_type.strip().lower() == "oauth2" else auth_type
     implied = "oauth2" if properties.get("token") or properties.get("credential") else "none"
     kind = implied if auth_type is None else _AUTH_TYPES.get(auth_type.strip().lower(), "")
     if not kind:
-        raise Unsupported(f"Catalog property auth.type is {auth_type!r}.", hint=f"Served are {', '.join((*_AUTH_TYPES, 'sigv4'))}.")
+        raise Unsupported(f"Catalog property {spelling(properties, *names)} is {auth_type!r}.", hint=f"Served are {', '.join((*_AUTH_TYPES, 'sigv4'))}.")
     if kind == "basic":
         user = option(properties, "auth.basic.username", "rest.auth.basic.username")
         password = option(properties, "auth.basic.password", "rest.auth.basic.password")
