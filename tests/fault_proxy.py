@@ -45,7 +45,7 @@ class FaultProxy:
 
     With `then_down`, connections are refused from then on. `fired` lists the faults that happened; what was not asked for is passed on as it is. `die()`
     also ends the connections that are open. `answered` counts the answers that went through. `requests` holds the first line of each request of HTTP;
-    `connections` counts those that were opened, `most_open` how many were open at once.
+    `connections` counts those that were opened, `now_open` those that are open, `most_open` how many were open at once.
     """
 
     def __init__(self, address: str):
@@ -54,7 +54,7 @@ class FaultProxy:
         account = f"{self._server.netloc.rpartition('@')[0]}@" if "@" in self._server.netloc else ""
         self.uri = self._server._replace(netloc=f"{account}127.0.0.1:{self._listening.getsockname()[1]}").geturl()
         self.fired: list[Fired] = []
-        self.answered = self.connections = self.most_open = self._open = 0
+        self.answered = self.connections = self.most_open = self.now_open = 0
         self.requests: list[str] = []
         self._clients: list[socket.socket] = []
         self._due: list[_Fault] = []
@@ -88,11 +88,11 @@ class FaultProxy:
     def _pass_on(self, client: socket.socket) -> None:
         with self._lock:
             self.connections += 1
-            self._open += 1
-            self.most_open = max(self.most_open, self._open)
+            self.now_open += 1
+            self.most_open = max(self.most_open, self.now_open)
         self._pass_on_until_it_ends(client)
         with self._lock:
-            self._open -= 1
+            self.now_open -= 1
 
     def _pass_on_until_it_ends(self, client: socket.socket) -> None:
         fault: _Fault | None = None

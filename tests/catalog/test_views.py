@@ -1,4 +1,4 @@
-"""What catalogs that keep views promise: SQLite, memory, Java's REST server where FRAZIL_TEST_REST names one, and Hive Metastore 2.3 where FRAZIL_TEST_HMS2 does (4.0: tests/catalog/hive)."""
+"""What catalogs that keep views promise: SQLite, memory, and the databases, REST servers and Hive Metastores that FRAZIL_TEST_… name."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ from frazil.errors import (
 )
 from frazil.spec.view import ViewVersion
 from frazil.storage import storage_for
-from tests.catalog.conftest import HIVE, open_backend
+from tests.catalog.conftest import KINDS as ALL
+from tests.catalog.conftest import STORES, open_backend
 
 SERVERS = [os.environ["FRAZIL_TEST_REST"]] if os.environ.get("FRAZIL_TEST_REST") else []
-KINDS = ["sqlite", "memory", *(["rest"] if SERVERS else []), *(["hive2"] if os.environ.get(HIVE["hive2"]) else [])]
+KINDS = [kind for kind in ALL if kind not in ("path", "server", "nessie", *STORES)]  # Nessie's server shows the newest version alone
 SQL = {"spark": "SELECT id FROM t", "trino": "SELECT id FROM t -- trino"}
 
 

@@ -23,9 +23,10 @@ from frazil.errors import (
     Unsupported,
 )
 
-SERVERS = {"rest": "FRAZIL_TEST_REST", "hive2": "FRAZIL_TEST_HMS2"}
+SERVERS = {"rest": "FRAZIL_TEST_REST", "hive2": "FRAZIL_TEST_HMS2", "hive4": "FRAZIL_TEST_HMS4"}
 SERVED = [kind for kind, variable in SERVERS.items() if os.environ.get(variable)]
-MOVES = [("sql", "sql"), *(pair for kind in SERVED for pair in (("sql", kind), (kind, "sql")))]
+BETWEEN = [pair for pair in (("rest", "hive2"), ("hive2", "hive4"), ("hive4", "rest")) if {*pair} <= {*SERVED}]
+MOVES = [("sql", "sql"), *(pair for kind in SERVED for pair in (("sql", kind), (kind, "sql"))), *BETWEEN]
 
 
 def sql(folder: Path, name: str) -> Catalog:
@@ -35,8 +36,8 @@ def sql(folder: Path, name: str) -> Catalog:
 def catalog_of(kind: str, folder: Path, name: str) -> Catalog:
     if kind == "sql":
         return sql(folder, name)
-    more = {"warehouse": f"{folder}/{name}"} if kind == "hive2" else {}
-    return frazil.load_catalog(name, type="hive" if kind == "hive2" else kind, uri=os.environ[SERVERS[kind]], **more)
+    more = {} if kind == "rest" else {"warehouse": f"{folder}/{name}"}
+    return frazil.load_catalog(name, type="rest" if kind == "rest" else "hive", uri=os.environ[SERVERS[kind]], **more)
 
 
 @pytest.fixture

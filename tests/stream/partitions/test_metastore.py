@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import frazil
-from frazil.catalog.hive import calls
+from frazil.catalog.hive import calls, partitioned_table
 from frazil.catalog.hive.structs import (
     EnvironmentContext,
     FieldSchema,
@@ -27,6 +28,7 @@ from frazil.catalog.hive.structs import (
 from frazil.errors import InvalidInput, NoSuchTableError, StorageError, Unsupported
 from tests.catalog.hive.scripted_metastore import answer, scripted_metastore
 from tests.catalog.hive.test_security import plain_guard
+from tests.fault_proxy import FaultProxy, Fired
 from tests.stream.partitions.support import KIND
 from tests.stream.partitions.test_directories import FileStream, rows
 
@@ -115,6 +117,47 @@ def test_a_metastore_that_is_away_leaves_the_partition_pending_until_it_is_back(
     object.__setattr__(stream.chosen, "metastore_uri", hive.uri)
     assert stream.batch(1, rows([2], "b")) == () and stream.pending == set()
     assert hive.partition("a").values == ["a"] and hive.partition("b").values == ["b"]
+
+
+@pytest.mark.parametrize("fault", ["answer", "call", "truncated", "slow close"])
+@pytest.mark.parametrize("call", ["get_partition", "add_partition", "alter_partition"])
+def test_whatever_happens_to_a_call_the_partition_is_there_when_the_next_batch_has_come(
+    hive: HiveFolder, tmp_path: Path, call: str, fault: str
+) -> None:
+    proxy = FaultProxy(hive.uri)
+    stream = FileStream(tmp_path / "events", {**hive.options(), URI: proxy.uri})
+    before = 1 if call == "alter_partition" else 0
+    if before:
+        assert stream.batch(0, rows([0], "a")) == ()
+        (tmp_path / "events/dt=a/_SUCCESS").unlink()
+    proxy.once(call, fault)
+    failures = stream.batch(1, rows([1], "a"))
+    assert proxy.fired == [Fired(call, fault)]
+    done = (tmp_path / "events/dt=a/_SUCCESS").exists()
+    if failures:
+        assert call != "get_partition" or fault == "slow close", "what only reads is asked again; a slow close swallows the next call"
+        assert [f.policy for f in failures] == ["metastore"] and stream.pending == {"a"} and not done, "the next policy waits for this one"
+    else:
+        assert done and stream.pending == set()
+    assert stream.batch(2, rows([2], "b")) == () and stream.pending == set()
+    assert (tmp_path / "events/dt=a/_SUCCESS").exists() and stream.times("a") == before + 1
+    for value in ("a", "b"):
+        partition = hive.partition(value)
+        assert partition.sd is not None and str(partition.sd.location).endswith(f"/dt={value}")
+    proxy.close()
+
+
+def test_queries_that_add_one_partition_at_the_same_time_all_succeed(hive: HiveFolder, tmp_path: Path) -> None:
+    place = f"file:{tmp_path}/events/dt=a"
+
+    def announce(_: int) -> None:
+        with partitioned_table(hive.uri, f"{hive.db}.events") as table:
+            table.announce(["a"], place)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(announce, range(24)))
+    partition = hive.partition("a")
+    assert partition.sd is not None and partition.sd.location == place
 
 
 def test_what_cannot_work_is_told_before_the_query_starts(hive: HiveFolder, tmp_path: Path) -> None:
