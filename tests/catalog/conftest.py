@@ -67,7 +67,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         given = item.callspec.params if hasattr(item, "callspec") else {}
         kinds = {value for value in given.values() if isinstance(value, str)}
         mixed = given.get("mixed")
-        if any(kind.startswith("hive3") for kind in kinds) or (mixed in MIXED and (item.originalname, mixed) not in SHORT):  # type: ignore[attr-defined]
+        if any(kind.startswith(("hive3", "gcs")) for kind in kinds) or (mixed in MIXED and (item.originalname, mixed) not in SHORT):  # type: ignore[attr-defined]
             item.add_marker("soak")
 
 

@@ -209,6 +209,18 @@ def test_the_message_of_a_gateway_before_the_server_is_told(server: Server, answ
         server.catalog().load(TABLE)
 
 
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_own_headers_go_with_requests_for_tokens_to_the_catalogs_own_host(server: Server, elsewhere: bool) -> None:
+    server.on("POST /v1/oauth/tokens", (200, {"access_token": "one"}))
+    server.on(f"GET {TABLE_ROUTE}", (200, table_json()))
+    tokens = f"{server.uri.replace('127.0.0.1', 'localhost')}/v1/oauth/tokens"
+    properties = {"credential": "me:pass-word", "header.X-Tenant": "ours"} | ({"oauth2-server-uri": tokens} if elsewhere else {})
+    load_backend("r", type="rest", uri=server.uri, **properties).load(TABLE)
+    (asked,) = (a for a in server.asked if a.path == "/v1/oauth/tokens")
+    assert asked.headers.get("X-Tenant") == (None if elsewhere else "ours") and server.asked[-1].headers["X-Tenant"] == "ours"
+    assert asked.headers["Content-Type"] == "application/x-www-form-urlencoded" and b"client_credentials" in asked.body
+
+
 def test_a_token_is_asked_for_again_after_faults_that_pass(server: Server) -> None:
     server.on("POST /v1/oauth/tokens", (503, {}), None, (429, {}, {"Retry-After": "0"}), (200, {"access_token": "one"}))
     server.on(f"GET {TABLE_ROUTE}", (200, table_json()))

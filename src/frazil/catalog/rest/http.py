@@ -164,7 +164,10 @@ class Client:
         raise AssertionError("the second answer is returned")
 
     def _token_answer(self, url: str, form: dict[str, str], headers: dict[str, str]) -> bytes:
-        sent = {**_USER_AGENT, "Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded", **headers}
+        own = self.settings.headers if urlsplit(url)[:2] == urlsplit(self.settings.uri)[:2] else ()  # they may hold secrets of the catalog's
+        sent = {
+            **_USER_AGENT, "Accept": "application/json", **dict(own), "Content-Type": "application/x-www-form-urlencoded", **headers,
+        }  # fmt: skip
         call = self._call("POST", url, urlencode(form).encode(), reads=True)  # one token more does no harm
         try:
             answer = self._send(call, sent, (*self.secrets(), *(form.get(field, "") for field in ("client_secret", "subject_token"))))
