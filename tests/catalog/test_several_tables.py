@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import uuid
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,10 +23,13 @@ from frazil.errors import (
 )
 from frazil.table.catalog import Catalog
 from frazil.testing import FlakyBackend, ServerBackend
+from tests.builders.behind_proxies import REQUESTS, behind_proxies, one_state, there
 from tests.builders.frames import ids_of
 from tests.catalog.conftest import HIVE, open_backend
 from tests.catalog.conftest import KINDS as ALL
 from tests.commit.faults import Counter
+from tests.fault_proxy import KINDS as FAULTS
+from tests.fault_proxy import Fired
 from tests.forked import started
 
 KINDS = [kind for kind in ALL if kind not in ("path", "s3", "hdfs", "gcs", "azurite", *HIVE)]
@@ -159,7 +163,45 @@ def test_path_catalogs_refuse_before_anything_is_written(tmp_path: Path) -> None
         catalog.transaction()
 
 
+def test_hive_catalogs_refuse_before_a_metastore_is_asked() -> None:
+    with frazil.load_catalog("h", type="hive", uri="thrift://127.0.0.1:1") as catalog:
+        with pytest.raises(Unsupported, match="Hive catalog 'h' cannot commit to several tables") as told:
+            catalog.transaction()
+        assert "sql or rest" in str(told.value.hint)
+
+
 # --- faults
+
+
+@pytest.mark.parametrize("place", [p for p in ("rest-local", "postgres-local", "mariadb-local") if there(p)])
+def test_a_commit_to_two_tables_is_whole_whatever_the_network_does(place: str, tmp_path: Path) -> None:
+    """Each kind of fault meets the request that commits; both tables have the rows then, or neither."""
+    behind, db = behind_proxies(place, tmp_path), f"t{uuid.uuid4().hex[:10]}"
+    server = place.partition("-")[0]
+    (proxy,), request = behind.proxies.values(), r"^POST /v1/transactions/commit" if server == "rest" else REQUESTS[server]["update"]
+    acknowledged, failed = [0], []
+    with behind.catalog() as catalog:
+        catalog.create_namespace(db)
+        for name in "ab":
+            catalog.create_table(f"{db}.{name}", "id bigint").append([{"id": 0}])
+        for number, fault in enumerate(FAULTS, 1):
+            proxy.once(request, fault, 0.2)
+            try:
+                with catalog.transaction() as tx:
+                    tx.table(f"{db}.a").append([{"id": number}])
+                    tx.table(f"{db}.b").append([{"id": number}])
+                acknowledged.append(number)
+            except FrazilError as error:
+                failed.append(error)
+            assert proxy.fired[number - 1 :] == [Fired(request, fault)]
+            assert ids_of(catalog, f"{db}.a") == ids_of(catalog, f"{db}.b"), fault
+        seen = ids_of(catalog, f"{db}.a")
+        assert {*acknowledged} <= {*seen} and len({*seen}) == len(seen) and len(acknowledged) >= 2
+        for name in "ab":
+            table = catalog.load_table(f"{db}.{name}")
+            assert len(table.snapshots()) == len(seen)
+            one_state(table, list(failed))
+    behind.close()
 
 
 @pytest.mark.parametrize("word", ["conflict", "applied", "applied-conflict", "lost", "raise", "applied-raise"])

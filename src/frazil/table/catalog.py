@@ -203,7 +203,7 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         `with catalog.transaction() as tx: tx.table("db.a").append(a); tx.table("db.b").delete("id = 1")`.
 
         `txn`: a name and a number, as for a single write, kept in each of the tables. Raises Unsupported where the catalog cannot do it:
-        path catalogs, and REST catalogs whose server does not offer it.
+        path and Hive catalogs, and REST catalogs whose server does not offer it.
         """
         return CatalogTransaction(self._backend, self._parts, self.load_table, txn)
 

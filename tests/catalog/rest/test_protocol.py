@@ -284,6 +284,22 @@ def test_basic_and_own_headers_are_sent(server: Server) -> None:
     assert sent["X-Iceberg-Access-Delegation"] == "vended-credentials,remote-signing"
 
 
+@pytest.mark.parametrize(
+    ("manager", "more", "sent"),
+    [
+        ("rest.auth.OAuth2Manager", {"token": "t0ken"}, "Bearer t0ken"),
+        ("rest.auth.BasicAuthManager", {"rest.auth.basic.username": "u", "rest.auth.basic.password": "p"}, "Basic dTpw"),
+        ("rest.auth.NoopAuthManager", {"token": "t0ken"}, None),
+        ("aws.RESTSigV4AuthManager", {"rest.signing-region": "r-1", "rest.access-key-id": "k", "rest.secret-access-key": "s"}, "AWS4-HMAC-SHA256 Credential=k/"),
+    ],
+)
+def test_a_type_of_authentication_may_be_named_by_javas_class(server: Server, manager: str, more: dict[str, str], sent: str | None) -> None:
+    server.on(f"GET {TABLE_ROUTE}", (200, table_json()))
+    load_backend("r", type="rest", uri=server.uri, **{"rest.auth.type": f"org.apache.iceberg.{manager}", **more}).load(TABLE)
+    found = server.asked[-1].headers.get("Authorization")
+    assert found is None if sent is None else str(found).startswith(sent)
+
+
 def test_headers_authentication_and_time_limits_may_be_the_servers(server: Server) -> None:
     defaults = {"header.X-Default": "d", "header.X-Mine": "theirs", "auth.type": "basic", "auth.basic.username": "u", "auth.basic.password": "p"}
     overrides = {"rest.client.socket-timeout-ms": "1500", "header.X-Override": "o", "scan-planning-mode": "server", "ssl.cabundle": "/no/where"}

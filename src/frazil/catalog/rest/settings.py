@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from frazil.catalog.base import flag, option, spelling
-from frazil.catalog.rest.sigv4 import AUTH_TYPES, SIGV4_PROPERTIES, Signing, is_sigv4, signing_of
+from frazil.catalog.rest.sigv4 import AUTH_TYPES, SIGV4_PROPERTIES, Signing, auth_kind, is_sigv4, signing_of
 from frazil.errors import InvalidInput, Unsupported
 from frazil.storage import redact_text
 
@@ -187,9 +187,9 @@ def _auth(properties: Mapping[str, str], uri: str) -> AuthSettings:
     if is_sigv4(auth_type):  # the token travels beside the signature, if there is one
         names = tuple(f"{kind.removesuffix('type')}sigv4.delegate-auth-type" for kind in AUTH_TYPES)
         auth_type = option(properties, *names)
-        auth_type = None if auth_type is not None and auth_type.strip().lower() == "oauth2" else auth_type
+        auth_type = None if auth_type is not None and auth_kind(auth_type) == "oauth2" else auth_type
     implied = "oauth2" if properties.get("token") or properties.get("credential") else "none"
-    kind = implied if auth_type is None else _AUTH_TYPES.get(auth_type.strip().lower(), "")
+    kind = implied if auth_type is None else _AUTH_TYPES.get(auth_kind(auth_type), "")
     if not kind:
         raise Unsupported(f"Catalog property {spelling(properties, *names)} is {auth_type!r}.", hint=f"Served are {', '.join((*_AUTH_TYPES, 'sigv4'))}.")
     if kind == "basic":

@@ -19,6 +19,10 @@ SIGV4_PROPERTIES = (
     "auth.sigv4.delegate-auth-type", "rest.auth.sigv4.delegate-auth-type",
 )  # fmt: skip
 AUTH_TYPES = ("auth.type", "rest.auth.type")
+_MANAGERS = {
+    "org.apache.iceberg.rest.auth.NoopAuthManager": "none", "org.apache.iceberg.rest.auth.BasicAuthManager": "basic",
+    "org.apache.iceberg.rest.auth.OAuth2Manager": "oauth2", "org.apache.iceberg.aws.RESTSigV4AuthManager": "sigv4",
+}  # fmt: skip
 _ALGORITHM = "AWS4-HMAC-SHA256"
 _SIGNED = re.compile(r"host|content-type|x-.*|original-authorization")  # what proxies do not change
 _UNRESERVED = "-_.~"
@@ -39,9 +43,14 @@ class Signing:
         return tuple(s for s in (self.secret_access_key, self.session_token) if s)
 
 
+def auth_kind(auth_type: str) -> str:
+    """Return a type of authentication in small letters, also where the class is named by which Java serves it."""
+    return _MANAGERS.get(auth_type.strip(), auth_type.strip().lower())
+
+
 def is_sigv4(auth_type: str | None) -> bool:
     """Tell whether a type of authentication is that of signed requests, as newer releases of Java name it."""
-    return auth_type is not None and auth_type.strip().lower() == "sigv4"
+    return auth_type is not None and auth_kind(auth_type) == "sigv4"
 
 
 def signing_of(properties: Mapping[str, str], environ: Mapping[str, str] | None = None) -> Signing | None:
