@@ -26,7 +26,7 @@ SERVERS = {
     "hive2": "FRAZIL_TEST_HMS2", "hive3": "FRAZIL_TEST_HMS31", "hive4": "FRAZIL_TEST_HMS4", "s3": "FRAZIL_TEST_S3", "hdfs": "FRAZIL_TEST_HDFS",
     "azurite": "FRAZIL_TEST_AZURITE",
 }  # fmt: skip
-OF_SQL = {"commit": "COMMIT", "update": "UPDATE iceberg_tables", "load": "SELECT metadata_location"}
+OF_SQL = {"commit": "(?<!AUTO)COMMIT", "update": "UPDATE iceberg_tables", "load": "SELECT metadata_location"}
 OF_OBJECTS = {
     "commit": r"^PUT \S+/v\d+\.metadata\.json", "manifest": r"^(PUT|POST) \S+\.avro", "rows": r"^(PUT|POST) \S+\.parquet",
     "read": r"^GET \S+\.parquet", "load": r"^GET \S+\.metadata\.json",

@@ -6,8 +6,8 @@ import contextlib
 import importlib.util
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from frazil.catalog.base import Unclear
 from frazil.catalog.database import Contended, DuplicateKey, MissingTable, Row, SqlStatement
@@ -23,6 +23,8 @@ _EXTRAS = {"postgresql": "frazil[postgres]", "mysql": "frazil[mysql]", "mariadb"
 _TIMEOUTS = {"psycopg": "connect_timeout", "psycopg2": "connect_timeout", "pymysql": "connect_timeout", "mysqldb": "connect_timeout"}
 # Deadlocks, serialization failures and lock time-outs: the server has rolled back, so the change was certainly not applied.
 _ROLLED_BACK_STATES, _ROLLED_BACK_CODES = {"40001", "40P01", "55P03"}, {1205, 1213}
+_LOST_CODES = {2006, 2013}
+T = TypeVar("T")
 
 
 class RemoteDatabase:
@@ -43,12 +45,25 @@ class RemoteDatabase:
         self._owner, self._lock = os.getpid(), threading.Lock()
 
     def query(self, statement: str, parameters: Mapping[str, Any]) -> list[Row]:
-        with self._translated_errors(), self._connect() as connection:
+        def rows(connection: Any) -> list[Row]:
             return [tuple(row) for row in connection.execute(self._text(statement), dict(parameters))]
 
+        return self._read(rows)
+
     def columns(self, table: str) -> list[str]:
-        with self._translated_errors(), self._connect() as connection:
-            return list(connection.execute(self._text(f"SELECT * FROM {table} WHERE 1 = 0")).keys())
+        return self._read(lambda connection: list(connection.execute(self._text(f"SELECT * FROM {table} WHERE 1 = 0")).keys()))
+
+    def _read(self, read: Callable[[Any], T]) -> T:
+        """Read over a connection, and over another one where the first is lost meanwhile."""
+        with self._translated_errors():
+            try:
+                with self._connect() as connection:
+                    return read(connection)
+            except self._errors.DBAPIError as error:
+                if not self._is_lost(error):
+                    raise
+            with self._connect() as connection:
+                return read(connection)
 
     def execute(self, steps: Sequence[SqlStatement], *, all_or_none: bool = False) -> list[int]:
         with self._translated_errors(), self._connect() as connection:
@@ -75,7 +90,20 @@ class RemoteDatabase:
             if os.getpid() != self._owner:
                 self._engine.dispose(close=False)
                 self._owner = os.getpid()
-        return self._engine.connect()
+        try:
+            return self._engine.connect()
+        except self._errors.DBAPIError as error:
+            if not self._is_lost(error):
+                raise
+            return self._engine.connect()  # the server has been asked for nothing yet
+
+    def _is_lost(self, error: Any) -> bool:
+        """Tell whether a connection was lost, or could not be made, without a word of the server."""
+        original = error.orig
+        if isinstance(code := (getattr(original, "args", None) or (None,))[0], int):  # drivers of MySQL
+            return code in _LOST_CODES
+        told = getattr(original, "sqlstate", None) or getattr(original, "pgcode", None) or "FATAL" in str(original)
+        return bool(error.connection_invalidated) or (not told and isinstance(error, self._errors.OperationalError))
 
     def _is_rolled_back(self, error: Any) -> bool:
         original = getattr(error, "orig", None)

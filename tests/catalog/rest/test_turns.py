@@ -163,7 +163,7 @@ def test_pyiceberg_and_we_take_turns_on_the_tables_of_nessie(uri: str, pyiceberg
 @pytest.mark.parametrize("uri", OF_NESSIE)
 def test_java_and_we_take_turns_on_the_tables_of_nessie(uri: str, java_check: Any, tmp_path: Path) -> None:
     db, properties = f"t{uuid.uuid4().hex[:8]}", s3_place()[1]
-    settings = {"": "org.apache.iceberg.spark.SparkCatalog", ".type": "rest", ".uri": uri, ".cache-enabled": "false", ".client.region": "us-east-1"}
+    settings = {"": "org.apache.iceberg.spark.SparkCatalog", ".type": "rest", ".uri": uri, ".cache-enabled": "false", ".client.region": "us-east-1", ".http-client.type": "urlconnection"}
     settings |= {f".{key}": value for key, value in properties.items()}
     with frazil.load_catalog("n", type="rest", uri=uri, **properties) as catalog:
         catalog.create_namespace(db)
