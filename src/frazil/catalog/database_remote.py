@@ -55,15 +55,15 @@ class RemoteDatabase:
 
     def _read(self, read: Callable[[Any], T]) -> T:
         """Read over a connection, and over another one where the first is lost meanwhile."""
-        with self._translated_errors():
-            try:
-                with self._connect() as connection:
+        for last in (False, True):
+            with self._translated_errors(), self._connect() as connection:
+                try:
                     return read(connection)
-            except self._errors.DBAPIError as error:
-                if not self._is_lost(error):
-                    raise
-            with self._connect() as connection:
-                return read(connection)
+                except self._errors.DBAPIError as error:
+                    if last or not self._is_lost(error):
+                        raise
+                    connection.invalidate()
+        raise AssertionError("two rounds return or raise")
 
     def execute(self, steps: Sequence[SqlStatement], *, all_or_none: bool = False) -> list[int]:
         with self._translated_errors(), self._connect() as connection:
@@ -102,8 +102,9 @@ class RemoteDatabase:
         original = error.orig
         if isinstance(code := (getattr(original, "args", None) or (None,))[0], int):  # drivers of MySQL
             return code in _LOST_CODES
-        told = getattr(original, "sqlstate", None) or getattr(original, "pgcode", None) or "FATAL" in str(original)
-        return bool(error.connection_invalidated) or (not told and isinstance(error, self._errors.OperationalError))
+        state = getattr(original, "sqlstate", None) or getattr(original, "pgcode", None)
+        is_silent = state is None and "FATAL" not in str(original)
+        return bool(error.connection_invalidated) or (is_silent and isinstance(error, self._errors.OperationalError))
 
     def _is_rolled_back(self, error: Any) -> bool:
         original = getattr(error, "orig", None)

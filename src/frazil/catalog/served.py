@@ -51,8 +51,8 @@ def check_served(
             continue
         shown = f"{key} (from {sources[key]})" if key in sources else key
         if key.startswith(_JAVA) or key in _JAVA_NAMES:
-            text = f"Catalog property {shown} is not served by catalogs of type {kind} (catalog {name!r}).{_suggestion(key, supported, 0.9)}"
-            raise Unsupported(text, hint="Leave it out.")
+            text = f"Catalog property {shown} is not served by catalogs of type {kind} (catalog {name!r})."
+            raise Unsupported(text + _suggestion(key, supported, 0.9), hint="Leave it out.")
         raise _unknown(f"{shown} of catalog {name!r}", key, (*supported, *_OF_TABLES, *_STORES))
 
 

@@ -164,9 +164,10 @@ class Client:
         raise AssertionError("the second answer is returned")
 
     def _token_answer(self, url: str, form: dict[str, str], headers: dict[str, str]) -> bytes:
-        own = self.settings.headers if urlsplit(url)[:2] == urlsplit(self.settings.uri)[:2] else ()  # they may hold secrets of the catalog's
+        at_own_host = urlsplit(url)[:2] == urlsplit(self.settings.uri)[:2]  # others are sent no secrets of the catalog
         sent = {
-            **_USER_AGENT, "Accept": "application/json", **dict(own), "Content-Type": "application/x-www-form-urlencoded", **headers,
+            **_USER_AGENT, "Accept": "application/json", **(dict(self.settings.headers) if at_own_host else {}),
+            "Content-Type": "application/x-www-form-urlencoded", **headers,
         }  # fmt: skip
         call = self._call("POST", url, urlencode(form).encode(), reads=True)  # one token more does no harm
         try:

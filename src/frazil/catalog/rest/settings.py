@@ -182,7 +182,7 @@ def _number(properties: Mapping[str, str], key: str, default: int, least: int = 
 
 
 def _auth(properties: Mapping[str, str], uri: str) -> AuthSettings:
-    names = AUTH_TYPES
+    names: tuple[str, ...] = AUTH_TYPES
     auth_type = option(properties, *names)
     if is_sigv4(auth_type):  # the token travels beside the signature, if there is one
         names = tuple(f"{kind.removesuffix('type')}sigv4.delegate-auth-type" for kind in AUTH_TYPES)
@@ -191,7 +191,8 @@ def _auth(properties: Mapping[str, str], uri: str) -> AuthSettings:
     implied = "oauth2" if properties.get("token") or properties.get("credential") else "none"
     kind = implied if auth_type is None else _AUTH_TYPES.get(auth_kind(auth_type), "")
     if not kind:
-        raise Unsupported(f"Catalog property {spelling(properties, *names)} is {auth_type!r}.", hint=f"Served are {', '.join((*_AUTH_TYPES, 'sigv4'))}.")
+        hint = f"Served are {', '.join((*_AUTH_TYPES, 'sigv4'))}."
+        raise Unsupported(f"Catalog property {spelling(properties, *names)} is {auth_type!r}.", hint=hint)
     if kind == "basic":
         user = option(properties, "auth.basic.username", "rest.auth.basic.username")
         password = option(properties, "auth.basic.password", "rest.auth.basic.password")
