@@ -300,6 +300,37 @@ def test_tests_that_start_spark_in_a_process_of_their_own_are_marked() -> None:
     assert unmarked == []
 
 
+CLOCKS = {f"{owner}.{call}" for owner in ("datetime", "dt.datetime", "datetime.datetime") for call in ("now", "today", "utcnow")} | {
+    "time.time", "time.time_ns", "date.today", "dt.date.today", "datetime.date.today",
+}  # fmt: skip
+
+
+def run_at_import(node: ast.AST) -> Iterator[ast.AST]:
+    """What of a module is run when it is imported: all but the bodies of its functions."""
+    for child in ast.iter_child_nodes(node):
+        match child:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                for part in (*child.decorator_list, child.args):
+                    yield part
+                    yield from run_at_import(part)
+            case ast.Lambda():
+                yield from run_at_import(child.args)
+            case _:
+                yield child
+                yield from run_at_import(child)
+
+
+def test_tests_ask_no_clock_when_they_are_imported() -> None:
+    """An hour after that time is over before a long run comes to the test. What is to lie in the future lies in 2099 or later."""
+    asked = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for node in run_at_import(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in CLOCKS
+    ]
+    assert asked == []
+
+
 def test_three_doors_open_modules_of_ours_by_name() -> None:
     """`frazil.<name>` loads what it names, `table.engines` opens `spark/`, and `spec.above` what PyIceberg's nouns are asked for; everything
     else is imported where one can see it."""
