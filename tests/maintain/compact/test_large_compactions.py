@@ -72,7 +72,7 @@ def test_a_compaction_of_many_files_plans_at_once(tmp_path: Path, partitions: in
 
 
 def test_pieces_are_joined_to_their_groups_in_one_pass() -> None:
-    """Ten thousand groups of two pieces; looking through all pieces for each group would take ten seconds."""
+    """Ten thousand groups of two pieces; looking through all pieces for each group would take ten seconds of the processor."""
     task: Any = object()
     pieces = [RewritePiece(n // 2, (task,), False) for n in range(20_000)]
     done = [Rewritten(n // 2, (entry("/t", n, 0),), (n,)) for n in range(20_000)]
