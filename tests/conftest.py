@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from frazil.catalog import Catalog, load_catalog
 from tests import golden as golden_tables
@@ -31,8 +31,8 @@ time.tzset()
 
 os.environ.setdefault("JDK_JAVA_OPTIONS", java_options())
 
-# Two cores are shared by several processes: no deadline for a single example.
-settings.register_profile("frazil", settings(deadline=None))
+# Two cores are shared by several processes: no deadline for a single example, nor for making the first ones.
+settings.register_profile("frazil", settings(deadline=None, suppress_health_check=[HealthCheck.too_slow]))
 settings.load_profile("frazil")
 
 

@@ -314,7 +314,7 @@ def expire_1000(catalog, b):
     before, files = len(table.metadata.snapshots), kit.on_disk(b.fixture("expire") / "data")["files"]
     cut = sorted(s.timestamp_ms for s in table.metadata.snapshots)[-10]
     with b.timed():
-        table.maintenance.expire_snapshots().older_than(datetime.datetime.fromtimestamp(cut / 1000)).commit()
+        table.maintenance.expire_snapshots().older_than(datetime.datetime.fromtimestamp(cut / 1000, datetime.UTC)).commit()
     left = kit.on_disk(b.fixture("expire") / "data")["files"]
     if left < files:
         return {"check": kit.shown(len(table.metadata.snapshots), left)}

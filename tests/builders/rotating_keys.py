@@ -7,6 +7,7 @@ import json
 import re
 import threading
 import time
+from calendar import timegm
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,8 +25,8 @@ from frazil.storage import storage_for
 
 @dataclass
 class KeyedStore:
-    """Pass requests on to an S3 server while the access key that signed them lives. `served` counts requests by key, `refused` lists keys
-    and paths. Requests for data files take `delay` seconds."""
+    """Pass requests on to an S3 server that were signed while their access key lived, however late they come on a busy machine. `served` counts
+    requests by key, `refused` lists keys and paths. Requests for data files take `delay` seconds."""
 
     endpoint: str
     uri: str = ""
@@ -47,6 +48,10 @@ class KeyedStore:
         key = self.key(life, place)
         ends = {"s3.session-token": "t", "s3.session-token-expires-at-ms": str(int(self.ends[key] * 1000))}
         return [{"prefix": prefix, "config": {"s3.access-key-id": key, "s3.secret-access-key": "hush", **ends}}]
+
+    def is_over(self, key: str) -> bool:
+        """Tell whether requests signed from now on come too late: their signatures tell whole seconds."""
+        return int(time.time()) > self.ends[key]
 
     def is_for(self, key: str, path: str) -> bool:
         """Tell whether a path, or the prefix of a listing, begins with the place of a key."""
@@ -100,7 +105,8 @@ def keyed_handler(store: KeyedStore) -> type[BaseHTTPRequestHandler]:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             signed = re.search("Credential=([^/]+)/", self.headers.get("Authorization", ""))
             key = signed[1] if signed else ""
-            if store.ends.get(key, 0) < time.time() or not store.is_for(key, self.path):
+            when = timegm(time.strptime(self.headers.get("x-amz-date", "19700101T000000Z"), "%Y%m%dT%H%M%SZ"))
+            if key not in store.ends or store.ends[key] < when or not store.is_for(key, self.path):
                 store.refused.append((key, self.path))
                 self.reply(403, {}, b"<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>")
                 return
@@ -150,7 +156,9 @@ def check_rotation(store: KeyedStore, location: str, keys: int, before: int = 0)
     """Assert that so many keys were served, none beyond its end, and that the store refuses the first of them, whose end has passed. `before`:
     the number of those that were served before."""
     served = list(store.served)[before:]
-    assert len(served) >= keys and store.ends[served[0]] < time.time()
+    assert len(served) >= keys
+    while not store.is_over(served[0]):
+        time.sleep(0.05)
     old = {"s3.endpoint": store.uri, "s3.access-key-id": served[0], "s3.secret-access-key": "hush", "s3.path-style-access": "true"}
     with pytest.raises(StorageError):
         storage_for(location, old).write(f"{location}/late", b"x")
@@ -164,7 +172,7 @@ def rotated_meanwhile(store: KeyedStore, location: str, keys: int) -> Iterator[N
     over, before = threading.Event(), len(store.served)
 
     def check() -> None:
-        while len(served := list(store.served)[before:]) < keys or store.ends[served[0]] > time.time():
+        while len(served := list(store.served)[before:]) < keys or not store.is_over(served[0]):
             if over.wait(0.1):
                 raise AssertionError(f"the job was over after {len(served)} keys")
         check_rotation(store, location, keys, before)

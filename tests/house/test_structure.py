@@ -6,9 +6,9 @@ import ast
 import importlib
 import json
 import re
+import resource
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -300,6 +300,37 @@ def test_tests_that_start_spark_in_a_process_of_their_own_are_marked() -> None:
     assert unmarked == []
 
 
+CLOCKS = {f"{owner}.{call}" for owner in ("datetime", "dt.datetime", "datetime.datetime") for call in ("now", "today", "utcnow")} | {
+    "time.time", "time.time_ns", "date.today", "dt.date.today", "datetime.date.today",
+}  # fmt: skip
+
+
+def run_at_import(node: ast.AST) -> Iterator[ast.AST]:
+    """What of a module is run when it is imported: all but the bodies of its functions."""
+    for child in ast.iter_child_nodes(node):
+        match child:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                for part in (*child.decorator_list, child.args):
+                    yield part
+                    yield from run_at_import(part)
+            case ast.Lambda():
+                yield from run_at_import(child.args)
+            case _:
+                yield child
+                yield from run_at_import(child)
+
+
+def test_tests_ask_no_clock_when_they_are_imported() -> None:
+    """An hour after that time is over before a long run comes to the test. What is to lie in the future lies in 2099 or later."""
+    asked = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for node in run_at_import(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in CLOCKS
+    ]
+    assert asked == []
+
+
 def test_three_doors_open_modules_of_ours_by_name() -> None:
     """`frazil.<name>` loads what it names, `table.engines` opens `spark/`, and `spec.above` what PyIceberg's nouns are asked for; everything
     else is imported where one can see it."""
@@ -329,9 +360,11 @@ def test_every_module_and_room_says_what_it_is() -> None:
 
 
 def python(code: str) -> tuple[str, float]:
-    start = time.perf_counter()
+    """What a program prints, and the seconds of a processor that it takes."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return run.stdout.strip(), time.perf_counter() - start
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return run.stdout.strip(), after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def test_import_frazil_loads_nothing_heavy() -> None:

@@ -287,10 +287,10 @@ def test_a_property_that_is_no_boolean_fails_no_scan(home: Catalog, caplog: pyte
 def test_noting_a_scan_takes_less_than_a_millisecond(home: Catalog) -> None:
     t = filled(home)
     plan = t.scan("id in (1, 2, 3) and s like 'a%'").plan()
-    begun = time.perf_counter()
+    begun = time.process_time()  # however busy the machine is with other work
     for _ in range(500):
         log_plan(plan)
-    assert (time.perf_counter() - begun) / 500 < 0.001 and len(logged(t)) == 501
+    assert (time.process_time() - begun) / 500 < 0.001 and len(logged(t)) == 501
 
 
 # --- the table's other files

@@ -16,7 +16,7 @@ start() {
   once "$dir" make_azurite "$dir"
   spawn azurite node "$dir/node_modules/azurite/dist/src/blob/main.js" --blobHost $HOST --blobPort "$PORT" --inMemoryPersistence \
     --skipApiVersionCheck --disableTelemetry --silent
-  ready azurite 30 open_port "$PORT"
+  ready azurite open_port "$PORT"
   announce "http://$HOST:$PORT"
 }
 verbs azurite

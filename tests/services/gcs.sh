@@ -9,9 +9,9 @@ start() {
   local bin behind; bin=$(go_bin github.com/fsouza/fake-gcs-server@v1.56.1)
   behind=$(free_port)
   spawn gcs "$bin" -backend memory -scheme http -host $HOST -port "$behind" -public-host "$HOST:$behind" -external-url "http://$HOST:$PORT" -log-level error
-  ready gcs 20 curl -sf "http://$HOST:$behind/storage/v1/b"
+  ready gcs curl -sf "http://$HOST:$behind/storage/v1/b"
   spawn gcs_xml "$PYTHON" "$(cd "$(dirname "$0")" && pwd)/gcs_xml.py" $HOST "$PORT" "http://$HOST:$behind"
-  ready gcs_xml 20 open_port "$PORT"
+  ready gcs_xml open_port "$PORT"
   announce "http://$HOST:$PORT"
 }
 verbs gcs gcs_xml

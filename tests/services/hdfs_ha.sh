@@ -11,7 +11,7 @@ start() {
   cp=$(jars hdfs org.apache.hadoop:hadoop-client-minicluster:$HADOOP org.apache.hadoop:hadoop-client-runtime:$HADOOP org.mockito:mockito-core:2.28.2 junit:junit:4.13.2 org.slf4j:slf4j-simple:1.7.36)
   spawn hdfs_ha java -Xmx512m -XX:TieredStopAtLevel=1 -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -cp "$cp:$(echo "$home"/jars/py4j-*.jar)" \
     py4j.GatewayServer "$PORT"
-  ready hdfs_ha 60 open_port "$PORT"
+  ready hdfs_ha open_port "$PORT"
   announce "py4j://$HOST:$PORT"
 }
 verbs hdfs_ha

@@ -75,7 +75,7 @@ start() {
   rm -rf "$DIR"/*.keytab "$DIR/work" "$DIR/python"; conf; ln -s "$python" "$DIR/python"
   spawn kdc java -Xmx128m -XX:TieredStopAtLevel=1 -cp "$DIR:$cp" org.apache.hadoop.minikdc.MiniKdc \
     "$DIR/work" "$DIR/kdc.properties" "$DIR/work/all" alice bob hive/localhost other/localhost
-  ready kdc 60 grep -q "MiniKdc Running" "$DIR/kdc.log"
+  ready kdc grep -q "MiniKdc Running" "$DIR/kdc.log"
   keytabs "$DIR/work/all"
   announce "$DIR"
 }

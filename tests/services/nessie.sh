@@ -28,7 +28,7 @@ start() {
     -D$s3.access-key=urn:nessie-secret:quarkus:frazil.keys \
     -Dfrazil.keys.name="$AWS_ACCESS_KEY_ID" -Dfrazil.keys.secret="$AWS_SECRET_ACCESS_KEY" \
     -jar "$jar"
-  ready nessie 90 curl -sf "http://$HOST:$PORT/iceberg/v1/config"
+  ready nessie curl -sf "http://$HOST:$PORT/iceberg/v1/config"
   announce "http://$HOST:$PORT/iceberg"
 }
 verbs nessie

@@ -12,7 +12,7 @@ start() {
   local bin; bin=$(go_bin github.com/versity/versitygw/cmd/versitygw@v1.8.0)
   mkdir -p "$DIR/data"
   spawn versitygw "$bin" --access "$KEY" --secret "$SECRET" --port "$HOST:$PORT" --quiet posix "$DIR/data"
-  ready versitygw 20 open_port "$PORT"
+  ready versitygw open_port "$PORT"
   announce "http://$HOST:$PORT"
 }
 verbs versitygw

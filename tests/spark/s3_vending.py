@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 import threading
-import time
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 
@@ -20,7 +19,7 @@ SECRET = "vended-" + "S3CRET"
 STATIC = {"s3.access-key-id": "vended", "s3.secret-access-key": SECRET}
 VENDED = {
     "vended_token": {**STATIC, "s3.session-token": SECRET},
-    "vended_keys_with_an_end": {**STATIC, "s3.session-token-expires-at-ms": str(int((time.time() + 3600) * 1000))},
+    "vended_keys_with_an_end": {**STATIC, "s3.session-token-expires-at-ms": "4102444800000"},
     "vended_keys": STATIC,
     "other_vended_keys": {**STATIC, "s3.access-key-id": "another"},
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import statistics
 import threading
 import time
 import uuid
@@ -218,10 +219,12 @@ def test_modes_and_replication_are_those_of_hadoops_configuration() -> None:
 def test_small_files_do_not_wait_for_the_clients_half_second() -> None:
     root = hdfs_place()
     storage = storage_for(root)
-    began = time.monotonic()
+    seconds = []
     for i in range(20):
+        began = time.monotonic()
         storage.write(f"{root}/{i}", b"x" * 2000)
-    assert time.monotonic() - began < 6, "the client alone takes half a second for most of them"
+        seconds.append(time.monotonic() - began)
+    assert statistics.median(seconds) < 0.4, "the client alone takes half a second for most of them"
     assert all(storage.read(f"{root}/{i}") == b"x" * 2000 for i in range(20))
 
 

@@ -75,8 +75,14 @@ def test_an_error_removes_every_file_of_the_operation_and_comes_out(write):
 
 def test_a_copy_that_ends_late_is_removed_as_long_as_one_may_come(write):
     kept = write.file("0-1-op-1")
-    late = threading.Thread(target=lambda: (time.sleep(0.3), write.file("0-2-op-1")))
     settled = []
+
+    def write_late():  # after the first look at the folder
+        while not write.storage.listed:
+            time.sleep(0.005)
+        write.file("0-2-op-1")
+
+    late = threading.Thread(target=write_late)
 
     def settle():
         settled.append(True)

@@ -43,16 +43,18 @@ def test_a_commit_waits_for_the_lock_and_goes_on_when_it_is_free(opened: Opened,
     def hold() -> None:
         with table_lock(client_of(opened()), db, "t"):
             held.set()
-            free.wait(30)
+            free.wait(60)
 
     holder = threading.Thread(target=hold)
     holder.start()
     assert held.wait(30)
     writer = threading.Thread(target=table.append, args=([{"id": 1}],))
     writer.start()
-    time.sleep(0.5)
+    end = time.monotonic() + 30
+    while len(locks_on(client_of(catalog), db, "t")) < 2:
+        assert time.monotonic() < end, "the writer asked for no lock"
+        time.sleep(0.05)
     assert writer.is_alive() and catalog.load_table(f"{db}.t").metadata.current_snapshot() is None
-    assert len(locks_on(client_of(catalog), db, "t")) == 2
     free.set()
     holder.join(30)
     writer.join(30)

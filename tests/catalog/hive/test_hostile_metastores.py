@@ -107,7 +107,7 @@ def test_an_answer_that_drips_without_end_is_given_up(server: ScriptedMetastore,
     began = time.monotonic()
     with pytest.raises(StorageError, match="takes more than 0 s"):
         loaded(server)
-    assert 0.5 < time.monotonic() - began < 5 and server.asked.count("get_table_req") == 2
+    assert 0.5 < time.monotonic() - began < 30 and server.asked.count("get_table_req") == 2
 
 
 def test_an_answer_of_too_many_bytes_is_given_up(server: ScriptedMetastore, monkeypatch: pytest.MonkeyPatch) -> None:

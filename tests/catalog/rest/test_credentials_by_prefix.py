@@ -25,7 +25,7 @@ from tests.catalog.conftest import TABLE
 from tests.catalog.rest.conftest import Server, table_json
 from tests.storage.conftest import s3_place
 
-SOON = int(time.time() * 1000) + 3_600_000
+LATER = 4_102_444_800_000  # 2100: in the future, however long the run takes that imported this
 
 
 def keys(name: str, **more: str) -> dict[str, str]:
@@ -49,7 +49,7 @@ def loaded(server: Server, location: str, credentials: dict[str, dict[str, str]]
 
 
 PREFIXES = {
-    "s3://b/t": keys("table"), "s3://b/t/data/p=1/": keys("partition", **{"s3.session-token-expires-at-ms": str(SOON)}), "s3://other": keys("other"),
+    "s3://b/t": keys("table"), "s3://b/t/data/p=1/": keys("partition", **{"s3.session-token-expires-at-ms": str(LATER)}), "s3://other": keys("other"),
     "s3://b/": keys("bucket"), "s3://b/deletes/": keys("table"),
 }  # fmt: skip
 FILES = {
@@ -100,7 +100,7 @@ def test_prefixes_that_bring_nothing_else_or_that_no_store_is_for_change_nothing
 
 
 def test_keys_of_a_prefix_that_do_not_end_are_not_kept_by_etag(server: Server) -> None:
-    ends = {"s3.session-token": "t", "s3.session-token-expires-at-ms": str(SOON)}
+    ends = {"s3.session-token": "t", "s3.session-token-expires-at-ms": str(LATER)}
     credentials = [{"prefix": "s3://b/t/", "config": keys("k", **ends)}, {"prefix": "s3://c/", "config": keys("c")}]
     asked: list[dict[str, str]] = []
     for given, kept in ((credentials[:1], True), (credentials, False)):
@@ -124,7 +124,7 @@ def test_a_store_that_takes_each_key_below_its_own_prefix_alone_serves_every_fil
 
         def told() -> dict[str, Any]:
             fixed = [{"prefix": prefix, "config": keys(key)} for prefix, key in lasting.items()]
-            return {"storage-credentials": [*store.credentials(f"{place}/data/", 2.0, f"{root}/data/"), *fixed]}
+            return {"storage-credentials": [*store.credentials(f"{place}/data/", 4.0, f"{root}/data/"), *fixed]}
 
         properties = {"write.data.path": f"{place}/data", "write.delete.mode": "merge-on-read", "write.metadata.path": f"{place}/t/m"}
         with one_table(server, store.uri, f"{place}/t", told, properties) as catalog:

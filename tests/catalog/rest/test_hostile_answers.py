@@ -126,7 +126,7 @@ def test_a_body_that_comes_byte_by_byte_ends(raw: RawServer, monkeypatch: pytest
 
     raw.pieces, began = slowly, time.monotonic()
     refused(raw, StorageError, "takes more than")
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 10
 
 
 def test_a_body_without_end_and_a_bomb_are_bounded(raw: RawServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,7 +177,7 @@ def test_a_commit_whose_answer_is_unusable_may_have_been_handled(raw: RawServer,
 # --- real answers with one thing changed
 
 EXPIRY = "s3.session-token-expires-at-ms"
-KEYS = {"s3.access-key-id": "k", "s3.secret-access-key": SECRET, "s3.session-token": SECRET, EXPIRY: str(int((time.time() + 3600) * 1000))}
+KEYS = {"s3.access-key-id": "k", "s3.secret-access-key": SECRET, "s3.session-token": SECRET, EXPIRY: "4102444800000"}
 VENDED = [{"prefix": "memory://w", "config": KEYS}]
 TABLE_ANSWER = table_json(**{"storage-credentials": VENDED, "config": {"s3.region": "r", "token": SECRET}})
 TABLE_ANSWER["metadata"].update(

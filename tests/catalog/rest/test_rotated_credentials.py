@@ -17,6 +17,7 @@ from tests.catalog.rest.conftest import Server
 from tests.storage.conftest import s3_place
 
 pytestmark = pytest.mark.skipif(not os.environ.get("FRAZIL_TEST_S3"), reason="no S3 server runs: FRAZIL_TEST_S3 is not set")
+LIFE = 3.0  # seconds; keys are renewed after half of it
 
 
 @pytest.fixture
@@ -44,7 +45,7 @@ def slowly(batches: int, seconds: float) -> pa.RecordBatchReader:
 
 
 def test_an_append_and_a_read_without_spark_go_on_beyond_two_rotations(server: Server, store: KeyedStore) -> None:
-    with vends(server, store, 1.2) as catalog:
+    with vends(server, store, LIFE) as catalog:
         table = catalog.load_table("db.t")
         table.append(slowly(8, 0.25))
         written = len(store.served)
@@ -55,7 +56,7 @@ def test_an_append_and_a_read_without_spark_go_on_beyond_two_rotations(server: S
             ids += batch["id"].to_pylist()
             time.sleep(0.1)
         assert sorted(ids) == list(range(800)) and len(table.inspect.files()) > 1
-        time.sleep(1.2)
+        time.sleep(LIFE)
         assert table.scan().count() == 800 and len(table.scan().to_arrow()) == 800 and len(store.served) > written, "rotated while it was read"
         check_rotation(store, table.location(), 3)
 

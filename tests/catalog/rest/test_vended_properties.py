@@ -21,9 +21,9 @@ from tests.catalog.conftest import TABLE
 from tests.catalog.rest.conftest import Server, table_json
 
 HOST = "dfs.core.windows.net"
-NOW = int(time.time() * 1000)
+LATER = 4_102_444_800_000  # 2100: in the future, however long the run takes that imported this
 TOKENS = {"adls.sas-token.mine": "mine", f"adls.sas-token.other.{HOST}": "other", "adls.sas-token": "plain"}
-ENDS = {"adls.sas-token-expires-at-ms.mine": str(NOW + 2_000_000), f"adls.sas-token-expires-at-ms.other.{HOST}": str(NOW + 1_000_000)}
+ENDS = {"adls.sas-token-expires-at-ms.mine": str(LATER + 2_000_000), f"adls.sas-token-expires-at-ms.other.{HOST}": str(LATER + 1_000_000)}
 
 
 def sent(credentials: Credentials, location: str, own: dict[str, str] | None = None) -> str | None:
@@ -42,12 +42,12 @@ def test_each_account_is_sent_its_own_sas_token(order: tuple[str, ...], account:
         assert sent(found, location) == token
         assert sent(found, f"abfss://data@mine.{HOST}/d") == "mine" and sent(found, "abfss://data@other.blob.core.windows.net/d") == "other"
         assert sent(found, f"abfss://data@fourth.{HOST}/d") is None, "a token of the table's own account goes nowhere else"
-        assert found.expires_ms == NOW + 1_000_000 and holds_secrets(found)
+        assert found.expires_ms == LATER + 1_000_000 and holds_secrets(found)
 
 
 def test_a_token_without_an_account_is_that_of_the_tables_own() -> None:
-    found = vended(f"abfss://box@mine.{HOST}/t", {"adls.sas-token": "plain", "adls.sas-token-expires-at-ms": str(NOW + 5)}, [])
-    assert found == Credentials({f"adls.sas-token.mine.{HOST}": "plain"}, NOW + 5)
+    found = vended(f"abfss://box@mine.{HOST}/t", {"adls.sas-token": "plain", "adls.sas-token-expires-at-ms": str(LATER + 5)}, [])
+    assert found == Credentials({f"adls.sas-token.mine.{HOST}": "plain"}, LATER + 5)
     assert sent(found, f"abfss://box@other.{HOST}/d") is None
     found = vended(f"abfss://box@mine.{HOST}/t", {"adls.account-key": "a2V5"}, [])
     assert found.properties == {"adls.account-key": "a2V5", "adls.account-name": "mine"}
@@ -68,18 +68,18 @@ def test_the_longest_prefix_counts_for_the_tables_account_and_each_other_account
 
     credentials = [
         credential(f"box@mine.{HOST}", {f"adls.sas-token.mine.{HOST}": "wide", f"adls.sas-token.other.{HOST}": "not for other"}),
-        credential(f"box@mine.{HOST}/t", {"adls.sas-token.mine": "narrow", "adls.sas-token-expires-at-ms.mine": str(NOW + 9_000_000)}),
-        credential(f"data@other.{HOST}/", {"adls.sas-token": "other", "adls.sas-token-expires-at-ms": str(NOW + 8_000_000)}),
+        credential(f"box@mine.{HOST}/t", {"adls.sas-token.mine": "narrow", "adls.sas-token-expires-at-ms.mine": str(LATER + 9_000_000)}),
+        credential(f"data@other.{HOST}/", {"adls.sas-token": "other", "adls.sas-token-expires-at-ms": str(LATER + 8_000_000)}),
         credential(f"data@other.{HOST}/d/", {"adls.sas-token": "a folder of other"}),
-        credential(f"data@third.{HOST}/", {f"adls.sas-token.third.{HOST}": "over", f"adls.sas-token-expires-at-ms.third.{HOST}": str(NOW - 1)}),
+        credential(f"data@third.{HOST}/", {f"adls.sas-token.third.{HOST}": "over", f"adls.sas-token-expires-at-ms.third.{HOST}": "1"}),
         credential("box@min", {"adls.sas-token": "of an account whose name begins alike"}),
     ]
-    config = {"adls.sas-token.mine": "config", "adls.sas-token-expires-at-ms.mine": str(NOW + 1)}
+    config = {"adls.sas-token.mine": "config", "adls.sas-token-expires-at-ms.mine": str(LATER + 1)}
     for given in (credentials, credentials[::-1]):
         found = vended(f"abfss://box@mine.{HOST}/t", config, given)
         sent_to = {account: sent(found, f"abfss://data@{account}.{HOST}/x") for account in ("mine", "other", "third", "min")}
         assert sent_to == {"mine": "narrow", "other": "other", "third": None, "min": "of an account whose name begins alike"}
-        assert found.expires_ms == NOW + 8_000_000, "the end of the token in config is that of a token that is not used"
+        assert found.expires_ms == LATER + 8_000_000, "the end of the token in config is that of a token that is not used"
 
 
 @pytest.mark.parametrize("account", ["mine", f"mine.{HOST}", "mine.blob.core.windows.net"])
@@ -130,10 +130,10 @@ def test_a_vended_address_leaves_the_catalogs_own_token() -> None:
 
 def test_ends_belong_to_the_tokens_with_which_they_came() -> None:
     credential = StorageCredential("s3://b/", {"s3.access-key-id": "new", "s3.secret-access-key": "new"})
-    config = {"s3.access-key-id": "old", "s3.secret-access-key": "old", "s3.session-token": "old", "s3.session-token-expires-at-ms": str(NOW + 1)}
+    config = {"s3.access-key-id": "old", "s3.secret-access-key": "old", "s3.session-token": "old", "s3.session-token-expires-at-ms": str(LATER + 1)}
     assert vended("s3://b/t", config, [credential]) == Credentials(credential.config, None)
     same = StorageCredential("s3://b/", {k: v for k, v in config.items() if not k.endswith("ms")})
-    assert vended("s3://b/t", config, [same]) == Credentials(same.config, NOW + 1), "the same keys: the end is still theirs"
+    assert vended("s3://b/t", config, [same]) == Credentials(same.config, LATER + 1), "the same keys: the end is still theirs"
 
 
 def test_a_table_of_a_catalog_with_secrets_of_its_own_uses_the_vended_ones_and_renews_those_of_every_account(server: Server) -> None:
@@ -198,7 +198,7 @@ def test_a_connection_string_with_a_signature_ends_with_it(text: str) -> None:
 
 
 def test_an_end_that_no_clock_knows_is_the_last_one() -> None:
-    keys = {"s3.access-key-id": "a", "s3.secret-access-key": "b", "s3.session-token": "c", "s3.session-token-expires-at-ms": str(NOW * 1000)}
+    keys = {"s3.access-key-id": "a", "s3.secret-access-key": "b", "s3.session-token": "c", "s3.session-token-expires-at-ms": str(LATER * 1000)}
     found = vended("s3://b/t", keys, [])
     assert found.expires_ms is not None and _s3_credential((), lambda: found)["expires_at"].year == 9999
 
