@@ -50,9 +50,11 @@ def test_a_commit_waits_for_the_lock_and_goes_on_when_it_is_free(opened: Opened,
     assert held.wait(30)
     writer = threading.Thread(target=table.append, args=([{"id": 1}],))
     writer.start()
-    time.sleep(0.5)
-    assert writer.is_alive() and catalog.load_table(f"{db}.t").metadata.current_snapshot() is None
+    end = time.monotonic() + 30
+    while time.monotonic() < end and len(locks_on(client_of(catalog), db, "t")) < 2:
+        time.sleep(0.05)
     assert len(locks_on(client_of(catalog), db, "t")) == 2
+    assert writer.is_alive() and catalog.load_table(f"{db}.t").metadata.current_snapshot() is None
     free.set()
     holder.join(30)
     writer.join(30)
@@ -77,6 +79,15 @@ def test_a_lock_whose_holder_was_killed_is_told_with_owner_and_age(opened: Opene
     unlock(client_of(catalog), stale.lockid or 0, "t")
     table.append([{"id": 2}])
     assert catalog.load_table(f"{db}.t").scan().to_arrow()["id"].to_pylist() == [2]
+
+
+def test_a_lock_counts_however_the_names_are_spelled(opened: Opened, db: str) -> None:
+    client = client_of(opened(**{"hive.lock-timeout-ms": "300"}))
+    with table_lock(client, db.upper(), "T"):
+        with pytest.raises(WaitingForLockException, match="Waited"), table_lock(client, db, "t"):
+            pass
+    with table_lock(client, db, "t"):
+        pass
 
 
 def test_heartbeats_keep_a_lock_alive(opened: Opened, db: str) -> None:
