@@ -1,6 +1,6 @@
 """Stores and catalogs that people run, on this machine: python bench/stores.py [append plan scan] --peers DIR --folder DIR
 
-Starts the servers of tests/services: VersityGW for S3, a Hive Metastore 2.3, Java's REST server. `append`: one commit of a made-up file, by
+Starts the servers of tests/services: VersityGW for S3, PostgreSQL, MariaDB, Hive Metastores 2.3 and 4.0, Java's REST server and Nessie. `append`: one commit of a made-up file, by
 Frazil and by Java Iceberg's own client, one after the other on the same table. `plan`: a table of 100,000 files, on disk and in S3. `scan`:
 two columns read, and all rows written, in S3: Spark's own Parquet over s3a, Frazil on Spark, Frazil and pyarrow without Spark, in turns.
 """
@@ -42,7 +42,10 @@ ROOT = Path(__file__).resolve().parent.parent
 SERVICES = ROOT / "tests" / "services"
 KEYS = {"s3.access-key-id": "testuser", "s3.secret-access-key": "testtest", "s3.path-style-access": "true"}
 BUCKET, COLUMNS = "frazil-bench", 10
-JAVA_CATALOGS = {"path": "hadoop", "path-s3": "hadoop", "sql": "jdbc", "hive2": "hive", "rest": "rest"}
+JAVA_CATALOGS = {
+    "path": "hadoop", "path-s3": "hadoop", "sql": "jdbc", "postgres": "jdbc", "mariadb": "jdbc", "hive2": "hive", "hive4": "hive", "rest": "rest", "nessie": "rest",
+}  # fmt: skip
+SERVERS = {"postgres": "postgres", "mariadb": "mariadb", "hive2": "hms2", "hive4": "hms4", "rest": "iceberg_rest", "nessie": "nessie"}
 
 
 @contextlib.contextmanager
@@ -89,23 +92,39 @@ def made_up(number: int, columns: int = 1, location: str = "/nowhere") -> DataFi
     )  # fmt: skip
 
 
-def catalogs(folder: Path, s3: str, hive: str, rest: str) -> dict[str, dict[str, str]]:
-    """The properties of each catalog, by which Frazil opens it."""
-    return {
-        "path": {"type": "path", "warehouse": f"{folder}/path"},
-        "sql": {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"{folder}/sql"},
-        "hive2": {"type": "hive", "uri": hive, "warehouse": f"{folder}/hive"},
-        "rest": {"type": "rest", "uri": rest},
-        "path-s3": {"type": "path", "warehouse": f"s3://{BUCKET}/{uuid.uuid4().hex}", "s3.endpoint": s3, **KEYS},
-    }
+@contextlib.contextmanager
+def opened(kind: str, folder: Path, s3: str) -> Iterator[dict[str, str]]:
+    """Run the servers of a catalog; yield the properties by which Frazil opens it."""
+    in_s3 = f"s3://{BUCKET}/{uuid.uuid4().hex}"
+    of_store = {"S3_ENDPOINT": s3, "WAREHOUSE": in_s3, "AWS_ACCESS_KEY_ID": KEYS["s3.access-key-id"], "AWS_SECRET_ACCESS_KEY": KEYS["s3.secret-access-key"]}
+    with contextlib.ExitStack() as running:
+        settings = of_store if kind == "nessie" else {}
+        if kind == "hive4":  # over Derby, it cannot compare parameters
+            settings = {"HMS_PG": running.enter_context(service("postgres", folder)).partition("@")[2].replace("/app", "/hms4")}
+        uri = running.enter_context(service(SERVERS[kind], folder, **settings)) if kind in SERVERS else f"sqlite:///{folder}/catalog.db"
+        match JAVA_CATALOGS[kind]:
+            case "hadoop" if kind == "path-s3":
+                yield {"type": "path", "warehouse": in_s3, "s3.endpoint": s3, **KEYS}
+            case "hadoop":
+                yield {"type": "path", "warehouse": f"{folder}/path"}
+            case "rest":
+                yield {"type": "rest", "uri": uri} | ({"s3.endpoint": s3, **KEYS} if kind == "nessie" else {})
+            case "jdbc":
+                yield {"type": "sql", "uri": uri, "warehouse": f"{folder}/{kind}"}
+            case _:
+                yield {"type": "hive", "uri": uri, "warehouse": f"{folder}/{kind}"}
 
 
 def for_java(kind: str, settings: dict[str, str]) -> dict[str, str]:
     """The same catalog for Java: its properties, and Hadoop's settings under `hadoop.`."""
     found = {"type": JAVA_CATALOGS[kind], **{k: v for k, v in settings.items() if k in ("uri", "warehouse")}}
-    if kind == "sql":
-        found = {"catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog", "uri": f"jdbc:{found['uri'].replace(':///', ':')}",
-                 "warehouse": found["warehouse"], "jdbc.schema-version": "V1"}  # fmt: skip
+    if JAVA_CATALOGS[kind] == "jdbc":
+        place = found["uri"].partition("://")[2]
+        login, _, address = place.rpartition("@")
+        uri = f"jdbc:sqlite:{address[1:]}" if kind == "sql" else f"jdbc:{kind.replace('postgres', 'postgresql')}://{address}"
+        found = {"catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog", "uri": uri, "warehouse": found["warehouse"], "jdbc.schema-version": "V1"}
+        if login:
+            found["jdbc.user"], _, found["jdbc.password"] = login.partition(":")
     if kind == "path-s3":
         found["warehouse"] = found["warehouse"].replace("s3://", "s3a://")
         own = {"endpoint": settings["s3.endpoint"], "access.key": KEYS["s3.access-key-id"], "secret.key": KEYS["s3.secret-access-key"]}
@@ -118,7 +137,7 @@ def for_java(kind: str, settings: dict[str, str]) -> dict[str, str]:
 JAVA = """
 import json, sys, time
 from pyspark.sql import SparkSession
-spark = SparkSession.builder.master("local[1]").config("spark.jars", sys.argv[1]).config("spark.ui.enabled", "false").getOrCreate()
+spark = SparkSession.builder.master("local[1]").config("spark.jars", sys.argv[1]).config("spark.driver.extraClassPath", sys.argv[2]).config("spark.ui.enabled", "false").getOrCreate()
 spark.sparkContext.setLogLevel("OFF")
 jvm, loader = spark._jvm, spark._jvm.java.lang.Thread.currentThread().getContextClassLoader()
 ib = jvm.org.apache.iceberg
@@ -140,15 +159,15 @@ for line in sys.stdin:
 
 
 class Java:
-    """Java Iceberg's own client in a JVM that stays up."""
+    """Java Iceberg's own client in a JVM that stays up. `first`: jars that come before Spark's own."""
 
-    def __init__(self, peers: Path, folder: Path):
+    def __init__(self, peers: Path, folder: Path, *first: str):
         python = str(peers / "java/bin/python")
         iceberg = next((peers / "jars").glob("iceberg-spark-runtime-4.1_2.13-*.jar"))
-        path = ",".join([str(iceberg), jars("s3a", folder, python), jars("sqlite", folder, python)])
+        path = ",".join([str(iceberg), *(jars(name, folder, python) for name in ("s3a", "sqlite", "postgres", "mariadb"))])
         self._log = folder / "java.log"
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self._log.open("w"), "text": True}
-        self._process: Any = subprocess.Popen([python, "-c", JAVA, path], **pipes)  # type: ignore[call-overload]
+        self._process: Any = subprocess.Popen([python, "-c", JAVA, path, ":".join(jars(name, folder, python) for name in first)], **pipes)  # type: ignore[call-overload]
 
     def commits(self, kind: str, settings: dict[str, str], table: str, rounds: int) -> list[float]:
         asked = {"name": "bench", "catalog": for_java(kind, settings), "table": table, "rounds": rounds}
@@ -165,19 +184,18 @@ class Java:
 
 
 def append(folder: Path, peers: Path, s3: str, sizes: tuple[int, ...], kinds: list[str]) -> None:
-    with service("hms2", folder) as hive, service("iceberg_rest", folder) as rest:
-        java = Java(peers, folder)
-        known = catalogs(folder, s3, hive, rest)
-        for kind in kinds:
-            settings = known[kind]
-            with frazil.load_catalog("bench", **settings) as catalog:  # type: ignore[arg-type]
-                catalog.create_namespace("db")
-                for size in sizes:
-                    table = catalog.create_table(f"db.t{size}", "id bigint")
-                    for n in range(size):
-                        append_one(table, n)
-                    times = [timed(functools.partial(append_one, table, n)) for n in range(size, size + 30)]
-                    report(f"append_{kind}_{size}", "frazil", times)
+    for kind in kinds:
+        java = Java(peers, folder, *(["hive4"] if kind == "hive4" else []))  # Spark's client, that of 2.3, cannot ask a metastore 4.0 for tables
+        with opened(kind, folder, s3) as settings, frazil.load_catalog("bench", **settings) as catalog:  # type: ignore[arg-type]
+            catalog.create_namespace("db")
+            append_one(catalog.create_table("db.first", "id bigint"), 0)  # the first commit of a server costs more than any other
+            for size in sizes:
+                table = catalog.create_table(f"db.t{size}", "id bigint")
+                for n in range(size):
+                    append_one(table, n)
+                times = [timed(functools.partial(append_one, table, n)) for n in range(size, size + 30)]
+                report(f"append_{kind}_{size}", "frazil", times)
+                if kind != "nessie":  # its tables make Java load AWS's client of KMS, 100 MB more
                     report(f"append_{kind}_{size}", "java", java.commits(kind, settings, f"db.t{size}", 30))
         java.close()
 
@@ -311,6 +329,7 @@ def main() -> None:
     arguments.add_argument("--rounds", type=int, default=3)
     given = arguments.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="stores-", dir=given.folder))
+    folder.chmod(0o755)  # root starts PostgreSQL as a user who owns nothing
     with service("versitygw", folder) as s3:
         pa.fs.S3FileSystem(
             endpoint_override=s3, access_key="testuser", secret_key="testtest", region="us-east-1", allow_bucket_creation=True

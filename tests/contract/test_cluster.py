@@ -154,6 +154,7 @@ def speculated(job: str, cluster: object, place: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.soak
 def test_copies_of_slow_tasks_that_speculation_starts_leave_no_row_twice_and_no_file(cluster: object, tmp_path: Path) -> None:
     """The slow attempts write as well, after Spark has killed them."""
     found = speculated("job.py", cluster, tmp_path)

@@ -136,7 +136,7 @@ SOME = ["plain_v1", "part_multi", "spec_evolution_v2", "part_bucket_each", "dv_v
 
 @pytest.mark.spark
 @pytest.mark.parametrize("session", ["prepared", "bare"])
-@pytest.mark.parametrize("name", [pytest.param(SOME[0], marks=pytest.mark.versions), *SOME[1:]])
+@pytest.mark.parametrize("name", SOME)
 def test_metadata_tables_are_the_same_through_spark(spark: Any, plain_spark: Any, golden: Golden, session: str, name: str) -> None:
     table, reader = golden[name], (spark if session == "prepared" else plain_spark).read.format("iceberg")
     inspect = frazil.load_table(table.metadata_file).inspect

@@ -10,7 +10,7 @@ import pytest
 
 from frazil.spark.host.interruptible import interruptible
 
-pytestmark = [pytest.mark.spark, pytest.mark.versions]
+pytestmark = pytest.mark.spark
 
 SCRIPT = """
 import glob, json, os, signal, sys, threading, time

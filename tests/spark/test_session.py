@@ -62,7 +62,6 @@ print("told", json.dumps(told))
 """
 
 
-@pytest.mark.versions
 def test_no_read_starts_a_session_and_what_its_user_sets_counts_or_is_refused_by_name(tmp_path):
     told = run(SETTINGS, tmp_path)
     assert "No Spark session is running" in told["before"] and "frazil.spark_session" in told["before"]

@@ -41,7 +41,7 @@ def line(table: Any) -> list[Snapshot]:
     return list(table.metadata.ancestors(table.current_snapshot()))[::-1] if table.current_snapshot() else []
 
 
-@pytest.mark.parametrize("name", names(deletes=None))
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.soak) if i % 2 else n for i, n in enumerate(names(deletes=None))])
 def test_changes_lead_from_each_snapshot_to_the_next(golden: Golden, name: str) -> None:
     table = frazil.load_table(golden[name].metadata_file)
     snapshots = line(table)

@@ -134,11 +134,13 @@ def catalog() -> Any:
     return found
 
 
-MODES = [("copy-on-write", 2), ("merge-on-read", 2), ("merge-on-read", 3), *([("copy-on-write", 1), ("copy-on-write", 3)] if SOAK else [])]
+CASES = [("copy-on-write", 2, "serializable"), ("merge-on-read", 2, "snapshot"), ("merge-on-read", 3, "serializable")]
+if SOAK:
+    modes = [("copy-on-write", 1), ("copy-on-write", 2), ("copy-on-write", 3), ("merge-on-read", 2), ("merge-on-read", 3)]
+    CASES = [(*mode, level) for mode in modes for level in ("serializable", "snapshot")]
 
 
-@pytest.mark.parametrize("level", ["serializable", "snapshot"])
-@pytest.mark.parametrize(("mode", "version"), MODES)
+@pytest.mark.parametrize(("mode", "version", "level"), CASES)
 def test_every_pair_of_operations_has_its_expected_outcome(catalog: Any, mode: str, version: int, level: str) -> None:
     t = catalog.create_table(
         f"db.base_{mode}_{version}_{level}", ddl(COLUMNS), partition_by=["p"], format_version=version,

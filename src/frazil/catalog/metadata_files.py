@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
 import logging
 import os
 import re
 import uuid
 from dataclasses import replace
+
+import deflate
 
 from frazil.catalog.base import LoadedTable
 from frazil.catalog.written_metadata import WrittenMetadata
@@ -48,7 +49,7 @@ def wants_gzip(metadata: TableMetadata) -> bool:
 def encode(metadata: TableMetadata, gzipped: bool) -> bytes:
     """Return the bytes of a metadata file; the same metadata always gives the same bytes."""
     data = encode_metadata(metadata)
-    data = gzip.compress(data, 6, mtime=0) if gzipped else data
+    data = bytes(deflate.gzip_compress(data, 6)) if gzipped else data  # libdeflate takes half the time of zlib, and no time goes in
     written.keep(metadata, data)
     return data
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, overload
+from itertools import compress, count, repeat
+from typing import Any, cast, overload
 
 from frazil.spec.json_model import JsonModel
 from frazil.spec.shown import time_text
@@ -97,9 +99,10 @@ class Snapshots(Sequence[Snapshot]):
         known: Iterable[Snapshot | None] = (),
         texts: Iterable[bytes | None] = (),
         decode: Callable[[bytes], Snapshot] | None = None,
+        index: dict[int, int] | None = None,
     ):
         self.ids, self._known, self._texts, self._decode = tuple(ids), list(known), list(texts), decode
-        self._index: dict[int, int] | None = None
+        self._index = index
 
     @classmethod
     def of(cls, snapshots: Iterable[Snapshot]) -> Snapshots:
@@ -112,9 +115,9 @@ class Snapshots(Sequence[Snapshot]):
 
     def texts(self, encode: Callable[[Snapshot], bytes]) -> list[bytes]:
         """Return the JSON text of each snapshot: as it was read or written before, else by `encode`."""
-        texts = [encode(self._snapshot_at(i)) if text is None else text for i, text in enumerate(self._texts)]
-        self._texts[:] = texts
-        return texts
+        for i in compress(count(), map(operator.is_, self._texts, repeat(None))):
+            self._texts[i] = encode(self._snapshot_at(i))
+        return cast("list[bytes]", self._texts.copy())
 
     def _snapshot_at(self, position: int) -> Snapshot:
         item = self._known[position]
@@ -151,7 +154,8 @@ class Snapshots(Sequence[Snapshot]):
         return None if position is None else self._snapshot_at(position)
 
     def adding(self, snapshot: Snapshot) -> Snapshots:
-        return Snapshots((*self.ids, snapshot.snapshot_id), [*self._known, snapshot], [*self._texts, None], self._decode)
+        ids, index = (*self.ids, snapshot.snapshot_id), None if self._index is None else self._index | {snapshot.snapshot_id: len(self.ids)}
+        return Snapshots(ids, [*self._known, snapshot], [*self._texts, None], self._decode, index)
 
     def without(self, snapshot_ids: Iterable[int]) -> Snapshots:
         gone = set(snapshot_ids)

@@ -72,12 +72,12 @@ def test_a_compaction_of_many_files_plans_at_once(tmp_path: Path, partitions: in
 
 
 def test_pieces_are_joined_to_their_groups_in_one_pass() -> None:
-    """Ten thousand groups of two pieces; looking through all pieces for each group would take ten seconds."""
+    """Ten thousand groups of two pieces; looking through all pieces for each group would take ten seconds of the processor."""
     task: Any = object()
     pieces = [RewritePiece(n // 2, (task,), False) for n in range(20_000)]
     done = [Rewritten(n // 2, (entry("/t", n, 0),), (n,)) for n in range(20_000)]
-    started = time.monotonic()
+    started = time.process_time()
     found = _joined(pieces, done)
-    assert time.monotonic() - started < 2
+    assert time.process_time() - started < 2
     assert [g.counts for g in found] == [(2 * n, 2 * n + 1) for n in range(10_000)]
     assert all(len(g.tasks) == 2 and len(g.added) == 2 for g in found)

@@ -30,8 +30,7 @@ def agreed(table: Any, spark: Any) -> list[tuple[Any, ...]]:
     return found
 
 
-@pytest.mark.parametrize("kind", ["path", "sql"])
-@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+@pytest.mark.parametrize(("kind", "mode"), [("path", "merge-on-read"), ("sql", "copy-on-write")])
 def test_a_table_lives_through_spark(spark: Any, tmp_path: Path, kind: str, mode: str) -> None:
     settings = {"type": kind, "warehouse": hdfs_place()} | ({"uri": f"sqlite:///{tmp_path}/c.db"} if kind == "sql" else {})
     catalog = frazil.load_catalog(f"hdfs_{kind}", **settings)
