@@ -440,3 +440,34 @@ def test_directories_may_be_links(backend: CatalogBackend, tmp_path: Path, linke
     assert backend.load(TABLE).metadata == table.metadata
     newer = committed(backend.swap(backend.load(TABLE), changed(backend.load(TABLE), a="1")))
     assert load_location(f"{tmp_path}/w/db/t/metadata/v3.metadata.json")[1].metadata == newer.metadata
+
+
+def test_no_table_lies_within_another_with_which_it_would_be_dropped(backend: CatalogBackend) -> None:
+    made(backend)
+    for inner in (("db", "t", "u"), ("db", "t", "data"), ("db", "t", "metadata"), ("db", "t", "n", "u")):
+        for create in (backend.stage_create, backend.create):
+            with pytest.raises(ValidationError, match=r"db\.t is a table"):
+                create(inner, new_metadata(""))
+    with pytest.raises(ValidationError, match=r"db\.t is a table"):
+        backend.create_namespace(("db", "t", "n"))
+    for inner, outer in ((("x", "y", "z"), ("x", "y")), (("x", "v", "data"), ("x", "v")), (("x", "w", "n", "z"), ("x", "w"))):
+        committed(backend.create(inner, new_metadata("")))
+        with pytest.raises(ValidationError, match=f"holds another table: .*/{inner[-1]}"):
+            backend.create(outer, new_metadata(""))
+        assert backend.table_exists(inner) and not backend.table_exists(outer)
+    committed(backend.create(("x", "other"), new_metadata("")))
+
+
+@pytest.mark.parametrize("purge", [False, True])
+def test_a_table_that_holds_another_is_not_dropped(backend: CatalogBackend, tmp_path: Path, purge: bool) -> None:
+    """Java's catalog lets it be made."""
+    made(backend)
+    elsewhere = load_backend("q", type="path", warehouse=f"{tmp_path}/q")
+    committed(elsewhere.create(("db", "u"), new_metadata("")))
+    shutil.copytree(tmp_path / "q/db/u", tmp_path / "w/db/t/u")
+    with pytest.raises(ValidationError, match="holds another table"):
+        backend.drop_table(TABLE, purge=purge)
+    assert backend.table_exists(TABLE) and backend.table_exists(("db", "t", "u"))
+    shutil.rmtree(tmp_path / "w/db/t/u")
+    backend.drop_table(TABLE, purge=purge)
+    assert not backend.table_exists(TABLE)

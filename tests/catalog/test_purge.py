@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from frazil.catalog.purge import own_places
+from frazil.errors import ValidationException
 from tests.builders.catalogs import catalog_of
 from tests.catalog.conftest import new_metadata
 
@@ -75,3 +76,18 @@ def test_the_root_of_a_file_system_is_no_tables_place() -> None:
     metadata = new_metadata("file:///", **{"write.data.path": "/", "write.metadata.path": "s3a://b/m/"})
     assert own_places(metadata) == ("s3a://b/m/",)
     assert own_places(metadata, "/w/t") == ("/w/t", "s3a://b/m/")
+
+
+@pytest.mark.parametrize("kind", ["sql", "path", "memory"])
+def test_a_table_whose_files_others_may_share_is_not_purged(kind: str, tmp_path: Path) -> None:
+    catalog = catalog_of(kind, tmp_path)
+    table = catalog.create_table("db.t", "id bigint", properties={"gc.enabled": "false"})
+    table.append(pa.table({"id": [5]}))
+    if kind == "sql":
+        catalog.register_table("db.same", table.metadata_location)
+    with pytest.raises(ValidationException, match=r"Cannot purge table .*db\.t: GC is disabled"):
+        catalog.purge_table("db.t")
+    assert catalog.load_table("db.t").count() == 1, "it is not even dropped"
+    if kind == "sql":
+        catalog.drop_table("db.t")
+        assert catalog.load_table("db.same").count() == 1

@@ -17,6 +17,7 @@ from frazil.errors import (
     CommitStateUnknownException,
     FrazilError,
     InvalidInput,
+    NoSuchFileError,
     NoSuchTableError,
     Unsupported,
     ValidationException,
@@ -123,6 +124,31 @@ def test_commits_of_others_meanwhile_are_kept(catalog: Catalog) -> None:
         catalog.load_table("db.b").set_properties(k="v")
     assert ids_of(catalog, "db.a") == [1, 2, 3, 4, 7] and ids_of(catalog, "db.b") == [1, 2, 3, 4]
     assert catalog.load_table("db.b").properties["k"] == "v"
+
+
+def test_a_state_that_others_have_expired_meanwhile_is_left_for_the_newest(catalog: Catalog) -> None:
+    before = catalog.load_table("db.b").metadata.current_snapshot()
+    with catalog.transaction() as tx:
+        tx.table("db.a").append(NEW)
+        tx.table("db.b").append(NEW)
+        other = catalog.load_table("db.b")
+        other.append(pa.table({"id": [7]}))
+        other.maintenance.expire_snapshots(older_than=2**62, retain_last=1)
+        assert before is not None and not other._loaded.storage.exists(str(before.manifest_list)), "what the part was loaded with is gone"
+    assert ids_of(catalog, "db.a") == [1, 2, 3, 4] and ids_of(catalog, "db.b") == [1, 2, 3, 4, 7]
+
+
+def test_a_file_that_the_newest_state_lacks_is_told_and_nothing_is_committed(catalog: Catalog) -> None:
+    b = catalog.load_table("db.b")
+    snapshot = b.metadata.current_snapshot()
+    assert snapshot is not None
+    tx = catalog.transaction()
+    tx.table("db.a").append(NEW)
+    tx.table("db.b").append(NEW)
+    b._loaded.storage.delete(str(snapshot.manifest_list))
+    with pytest.raises(NoSuchFileError, match="snap-"):
+        tx.commit_transaction()
+    assert ids_of(catalog, "db.a") == [1, 2, 3]
 
 
 def test_a_transaction_that_changes_one_table_or_none_works_too(catalog: Catalog) -> None:

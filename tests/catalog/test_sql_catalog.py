@@ -441,3 +441,23 @@ def test_pyicebergs_database_is_read_and_written(golden: Mapping[str, object], t
 def test_contended_is_a_conflict_that_can_be_tried_again() -> None:
     assert Contended("x").retryable and not Unclear("x").retryable
     assert isinstance(CatalogBackend, type)
+
+
+@pytest.mark.parametrize("removed", ["owner", "exists"])
+def test_a_namespace_stays_when_its_last_property_goes(tmp_path: Path, removed: str) -> None:
+    """PyIceberg gives the mark `exists` only to namespaces without properties, and anybody may remove a property of that name."""
+    backend = sql(tmp_path)
+    backend.create_namespace(("own",))
+    with sqlite3.connect(tmp_path / "c.db") as database:
+        database.execute("INSERT INTO iceberg_namespace_properties VALUES ('c', 'theirs', ?, 'me')", (removed,))
+    for namespace in (("own",), ("theirs",)):
+        backend.update_namespace_properties(namespace, {removed})
+        assert backend.namespace_exists(namespace) and backend.load_namespace_properties(namespace) == {}
+    backend.update_namespace_properties(("theirs",), {removed}, {"k": "v"})
+    assert backend.load_namespace_properties(("theirs",)) == {"k": "v"} and backend.list_namespaces() == [("own",), ("theirs",)]
+
+
+def test_a_url_that_names_a_host_for_sqlite_is_told_without_its_password() -> None:
+    with pytest.raises(InvalidInput, match="names a host") as told:
+        load_backend("c", type="sql", uri="sqlite://me:hunter2@host/c.db")
+    assert "hunter2" not in str(told.value)

@@ -201,6 +201,21 @@ def test_a_move_of_unknown_outcome_never_leaves_the_table_under_its_name_in_both
     assert not old.table_exists("a.b.u") and len(old.list_tables(("a", "b"))) == 1
 
 
+def test_a_registration_that_may_still_come_gives_no_name_back(old: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    new, late = sql(tmp_path, "new"), []
+    register = new._backend.register_table
+
+    def later(*arguments: Any) -> None:
+        late.append(arguments)
+        raise Unclear("the answer was lost")
+
+    monkeypatch.setattr(new._backend, "register_table", later)
+    with pytest.raises(CommitStateUnknownException, match=r"lost.*a\.t__moving_"):
+        old.migrate_to(new, "a.t")
+    register(*late.pop())  # the server carries the request out at last
+    assert new.load_table("a.t").count() == 2 and not old.table_exists("a.t")
+
+
 def test_an_entry_that_cannot_be_dropped_is_told(old: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     new = sql(tmp_path, "new")
     monkeypatch.setattr(old._backend, "drop_table", failing(StorageError("no right")))

@@ -37,7 +37,9 @@ class MissingTable(StorageError):
 
 
 class Database(Protocol):
-    """Run the SQL statements of a catalog."""
+    """Run the SQL statements of a catalog. `table_options`: what follows a CREATE TABLE so that texts are told apart by each character."""
+
+    table_options: str
 
     def query(self, statement: str, parameters: Mapping[str, Any]) -> list[Row]: ...
 
@@ -62,6 +64,8 @@ class SqliteDatabase:
     `timeout`: how many seconds to wait for other writers. `create`: create the file if it is missing. `echo`: log the statements. Raises
     InvalidInput for a file or directory that does not exist.
     """
+
+    table_options = ""
 
     def __init__(self, path: str, *, timeout: float = 30.0, create: bool = True, echo: bool = False):
         self.path, self.timeout, self._echo = path, timeout, echo

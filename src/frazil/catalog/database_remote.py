@@ -20,7 +20,8 @@ _DRIVERS = {
     "mariadb": (("pymysql", "pymysql"), ("mysqldb", "MySQLdb"), ("mariadbconnector", "mariadb")),
 }
 _EXTRAS = {"postgresql": "frazil[postgres]", "mysql": "frazil[mysql]", "mariadb": "frazil[mysql]"}
-_TIMEOUTS = {"psycopg": "connect_timeout", "psycopg2": "connect_timeout", "pymysql": "connect_timeout", "mysqldb": "connect_timeout"}
+_CONNECT_S = 10
+_ALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}  # a server's machine that has vanished is noticed
 # Deadlocks, serialization failures and lock time-outs: the server has rolled back, so the change was certainly not applied.
 _ROLLED_BACK_STATES, _ROLLED_BACK_CODES = {"40001", "40P01", "55P03"}, {1205, 1213}
 _LOST_CODES = {2006, 2013}
@@ -31,18 +32,26 @@ class RemoteDatabase:
     """Use a database server through a connection pool; safe for threads and across a fork.
 
     `uri`: a SQLAlchemy URL; `user` and `password` override those in it. `pre_ping`: test pooled connections before use. `echo`: log the
-    statements. Raises NotInstalledError without SQLAlchemy or a driver, InvalidInput for a URL of another kind.
+    statements. `timeout`: how many seconds to wait for other transactions. Raises NotInstalledError without SQLAlchemy or a driver,
+    InvalidInput for a URL of another kind.
     """
 
-    def __init__(self, uri: str, *, user: str | None = None, password: str | None = None, pre_ping: bool = True, echo: bool = False):
+    def __init__(
+        self, uri: str, *, user: str | None = None, password: str | None = None, pre_ping: bool = True, echo: bool = False,
+        timeout: float = 30.0,
+    ):  # fmt: skip
         alchemy = _sqlalchemy()
         url = _url(alchemy, uri, user, password)
         self._text, self._errors = alchemy.text, alchemy.exc
-        driver = url.get_driver_name()
-        arguments = {_TIMEOUTS[driver]: 10} if driver in _TIMEOUTS and _TIMEOUTS[driver] not in url.query else {}
+        arguments = {k: v for k, v in _arguments(url.get_driver_name(), timeout).items() if k not in url.query}
+        # A transaction whose client has vanished may hold a row for hours. (MySQL and MariaDB end such a wait after 50 seconds.)
+        waits_for_ever = url.get_backend_name() == "postgresql" and "options" not in url.query
+        self._limit = self._text(f"SET LOCAL lock_timeout = {timeout * 1000:.0f}") if waits_for_ever else None
         self.shown = redact_text(url.render_as_string(hide_password=True))  # SQLAlchemy hides no password among the URL's options
         self._engine = alchemy.create_engine(url, pool_pre_ping=pre_ping, echo=echo, hide_parameters=True, connect_args=arguments)
         self._owner, self._lock = os.getpid(), threading.Lock()
+        # By default these databases take `t` for `T` and `é` for `e`, and some hold no names outside of Latin-1.
+        self.table_options = "" if url.get_backend_name() == "postgresql" else " CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
 
     def query(self, statement: str, parameters: Mapping[str, Any]) -> list[Row]:
         def rows(connection: Any) -> list[Row]:
@@ -67,6 +76,8 @@ class RemoteDatabase:
 
     def execute(self, steps: Sequence[SqlStatement], *, all_or_none: bool = False) -> list[int]:
         with self._translated_errors(), self._connect() as connection:
+            if self._limit is not None:
+                connection.execute(self._limit)
             counts = [connection.execute(self._text(statement), dict(parameters)).rowcount for statement, parameters in steps]
             if all_or_none and 0 in counts:
                 connection.rollback()
@@ -128,6 +139,18 @@ class RemoteDatabase:
             if getattr(original, "sqlstate", None) == "42P01" or arguments[0] == 1146:
                 raise MissingTable(f"The catalog's tables are not in {self.shown}.") from error
             raise StorageError(f"The catalog database {self.shown} failed: {_reason(error)}.", uri=self.shown) from error
+
+
+def _arguments(driver: str, timeout: float) -> dict[str, Any]:
+    """Return what a driver is told of time limits; a server that no longer answers would be waited for without end."""
+    match driver:
+        case "psycopg" | "psycopg2":
+            return {"connect_timeout": _CONNECT_S, **_ALIVE}
+        case "pymysql":
+            return {"connect_timeout": _CONNECT_S, "read_timeout": 2 * timeout, "write_timeout": 2 * timeout}
+        case "mysqldb":
+            return {"connect_timeout": _CONNECT_S, "read_timeout": round(2 * timeout), "write_timeout": round(2 * timeout)}
+    return {}
 
 
 def _reason(error: Exception) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -42,7 +41,6 @@ from frazil.storage import Storage, absolute, check_location, is_inside, normali
 from frazil.storage.locations import base_name, join, parent, scheme_of
 
 log = logging.getLogger("frazil.catalog")
-_LEFTOVER = re.compile(r"\..*\.[0-9a-f]{32}\.tmp")  # directories that an interrupted drop has left
 
 
 class PathCatalog:
@@ -92,6 +90,10 @@ class PathCatalog:
 
     def _staged(self, identifier: Identifier, metadata: TableMetadata) -> LoadedTable:
         root = self.table_location(identifier)
+        self._check_around(identifier[:-1])
+        if (inner := path_files.table_within(self.storage, root)) is not None:
+            text = f"Table {full_name(identifier)} cannot be created in {root}, which holds another table: {inner}."
+            raise ValidationError(text, hint="A table is dropped with its directory. Choose another name.", table=full_name(identifier))
         if metadata.location and normalise(metadata.location) != normalise(root):
             raise ValidationError(
                 f"A table of path catalog {self.name!r} cannot have a location of its own: {metadata.location}.",
@@ -99,6 +101,15 @@ class PathCatalog:
             )  # fmt: skip
         placed = replace(metadata, location=metadata.location or root)
         return LoadedTable(tuple(identifier), "", placed, self.storage, dict(self.properties))
+
+    def _check_around(self, namespace: Identifier) -> None:
+        """Check that a namespace lies in no table's directory, with which it would be dropped. Raises ValidationError."""
+        name = full_name(namespace)
+        for depth in range(1, len(namespace) + 1):
+            if path_files.head(self.storage, join(self.warehouse, *namespace[:depth])) is not None:
+                table = full_name(namespace[:depth])
+                text = f"{name} cannot be a namespace of path catalog {self.name!r}: {table} is a table."
+                raise ValidationError(text, hint="A table is dropped with its directory. Choose another name.", namespace=name)
 
     def create(
         self, identifier: Identifier, metadata: TableMetadata, *, updates: Sequence[Update] = (), requirements: Sequence[Requirement] = ()
@@ -149,7 +160,7 @@ class PathCatalog:
         return self._place(namespace)
 
     def _visible(self, place: str) -> list[str]:
-        return [n for n in self.storage.directories(place) if not _LEFTOVER.fullmatch(n)]
+        return [n for n in self.storage.directories(place) if not path_files.is_leftover(n)]
 
     def namespace_exists(self, namespace: Identifier) -> bool:
         place = self._place(check_namespace(namespace))
@@ -161,6 +172,7 @@ class PathCatalog:
         place = self._place(check_namespace(namespace))
         if self.storage.is_directory(place):
             raise NamespaceAlreadyExistsError(f"Namespace already exists: {full_name(namespace)}.", namespace=full_name(namespace))
+        self._check_around(namespace)
         self.storage.make_directory(place)
 
     def drop_namespace(self, namespace: Identifier) -> None:
@@ -284,7 +296,12 @@ class LocationBackend:
 
 def _drop(storage: Storage, root: str, purged: LoadedTable | None) -> tuple[str, ...]:
     """Delete the directory of a table. `purged`: the table, if its files outside the directory are deleted too; returns the paths of files
-    that stay."""
+    that stay. Raises ValidationError where the directory holds another table, as Java's catalog lets it."""
+    if (inner := path_files.table_within(storage, root)) is not None:
+        text = f"The table in {root} cannot be dropped: its directory holds another table, {inner}."
+        raise ValidationError(text, hint="Drop that one first, or move it elsewhere.", table=root)
+    if purged is not None:
+        purge.check_gc(purged.metadata, full_name(purged.identifier) or root)
     own, elsewhere = purge.own_and_others(purged, root) if purged is not None else ([], [])
     if scheme_of(root) in ("file", "hdfs"):  # where a directory disappears in one step
         storage.delete_tree(root)

@@ -26,6 +26,7 @@ from frazil.storage.locations import base_name, join, scheme_of
 
 _VERSION = re.compile(r"v(0|[1-9][0-9]{0,9})(\.metadata\.json|\.gz\.metadata\.json|\.metadata\.json\.gz)")
 _ENDINGS = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz")  # of two files with the same number the first counts, as in Java
+_LEFTOVER = re.compile(r"\..*\.[0-9a-f]{32}\.tmp")
 _HINT = "version-hint.text"
 _TRIES = 10
 _START = 2048
@@ -60,6 +61,25 @@ def head(storage: Storage, root: str) -> Version | None:
     names = _names(storage, root)
     newest = max(names, default=None)
     return None if newest is None else Version(newest, join(root, "metadata", names[newest]))
+
+
+def table_within(storage: Storage, root: str) -> str | None:
+    """Return the directory of a table that lies within that of another, or of a namespace; None: there is none. Of a table's own two
+    directories only they themselves are looked at, not the partitions in them."""
+    for name in storage.directories(root):
+        place = join(root, name)
+        if is_leftover(name):
+            continue
+        if head(storage, place) is not None:
+            return place
+        if name not in ("data", "metadata") and (inner := table_within(storage, place)) is not None:
+            return inner
+    return None
+
+
+def is_leftover(name: str) -> bool:
+    """Tell whether a directory is one that an interrupted drop has left."""
+    return _LEFTOVER.fullmatch(name) is not None
 
 
 def _names(storage: Storage, root: str) -> dict[int, str]:

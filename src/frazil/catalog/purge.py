@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 
 from frazil.catalog.base import LoadedTable
-from frazil.errors import ValidationError
+from frazil.errors import ValidationException
 from frazil.scan.listing import reachable as listing
 from frazil.scan.scan_log.files import log_files
 from frazil.spec.metadata import TableMetadata
@@ -24,23 +24,25 @@ _SHOWN = 20
 
 
 def reachable(table: LoadedTable) -> Iterator[str]:
-    """Yield every file of every retained snapshot: manifest lists, manifests, statistics, metadata files, and data files unless gc.enabled
-    is false. A file that cannot be read is logged and skipped, along with the files that it names."""
+    """Yield every file of every retained snapshot: manifest lists, manifests, statistics, metadata files, and data files. A file that
+    cannot be read is logged and skipped, along with the files that it names."""
     groups = listing.reachable(
-        table.metadata, table.storage, metadata_location=table.metadata_location, contents=_takes_data(table.metadata), removed=True,
+        table.metadata, table.storage, metadata_location=table.metadata_location, contents=True, removed=True,
         unreadable=lambda file, error: logger.warning("Purge leaves the files of %s: %s", file, error),
     )  # fmt: skip
     for files in groups:
         yield from files.paths.to_pylist()
 
 
-def _takes_data(metadata: TableMetadata) -> bool:
-    """Tell whether data files are deleted: not if gc.enabled is false, nor if its value is neither true nor false."""
-    try:
-        return GC_ENABLED.of(metadata.properties)
-    except ValidationError as error:
-        logger.warning("Purge leaves the data files of %s: %s", metadata.location, error)
-        return False
+def check_gc(metadata: TableMetadata, name: str) -> None:
+    """Check that files of a table may be deleted, before it is dropped. Raises ValidationException when gc.enabled is false: another table
+    may need not only the data files, but, registered from the same metadata, every file. ValidationError for a value that is no flag."""
+    if not GC_ENABLED.of(metadata.properties):
+        raise ValidationException(
+            f"Cannot purge table {name}: GC is disabled (deleting files may corrupt other tables)",
+            hint="drop_table drops it without its files. If no other table shares them, set the table property gc.enabled to true before.",
+            table=name,
+        )  # fmt: skip
 
 
 def own_places(metadata: TableMetadata, root: str | None = None) -> tuple[str, ...]:

@@ -210,6 +210,7 @@ class SqlCatalog(SqlViews):
         row = self._row(identifier)
         for _ in range(_TRIES):
             table = self.load(identifier)
+            purge.check_gc(table.metadata, f"{self.name}.{full_name(identifier)}")
             if self.database.execute([(sql_statements.drop_at(self._v1), row | {"old": table.metadata_location})])[0] == 1:
                 return table
         text = f"Table {full_name(identifier)} changed {_TRIES} times while it was dropped."

@@ -115,11 +115,13 @@ class SqlNamespaces:
             raise InvalidInput(f"A namespace property cannot be set and removed at once: {', '.join(both)}.")
         self._check_exists(namespace)
         values = self._values(namespace)
+        # The mark is set with every change: PyIceberg gives none to a namespace with properties, which would go with the last of them.
+        added = {**updates, _MARK: "true"}
         for _ in range(10):
             before = self._stored_properties(namespace)
-            steps: list[SqlStatement] = [(sql_statements.DROP_PROPERTY, values | {"key": k}) for k in sorted(removals | set(updates))]
+            steps: list[SqlStatement] = [(sql_statements.DROP_PROPERTY, values | {"key": k}) for k in sorted(removals | set(added))]
             try:
-                self.database.execute([*steps, *(_adding(values, k, v) for k, v in updates.items())])
+                self.database.execute([*steps, *(_adding(values, k, v) for k, v in added.items())])
                 break
             except DuplicateKey:  # another process has set the same key in the meantime
                 continue

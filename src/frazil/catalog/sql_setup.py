@@ -49,9 +49,8 @@ def sqlite_path(uri: str) -> str | None:
         path = uri[match.end() :]
         if match[2]:
             if path and not path.startswith("/"):
-                raise InvalidInput(
-                    f"The property uri names a host for SQLite: {uri}.", hint="Use sqlite:////absolute or sqlite:///relative."
-                )
+                text = f"The property uri names a host for SQLite: {redact_text(uri)}."
+                raise InvalidInput(text, hint="Use sqlite:////absolute or sqlite:///relative.")
             path = path[1:]
         path = unquote(path)
     else:
@@ -95,7 +94,7 @@ def _create(database: Database) -> None:
     problem: FrazilError | None = None
     for _ in range(5):
         try:
-            database.execute_ddl(CREATE_TABLES)
+            database.execute_ddl([statement + database.table_options for statement in CREATE_TABLES])
             return
         except (DuplicateKey, StorageError) as error:
             problem = error

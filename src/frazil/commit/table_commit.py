@@ -188,12 +188,16 @@ class TableCommit:
     def outdated(self, missing: NoSuchFileError) -> Conflict:
         """Load the table again after a file of its present state was not found: others have committed, and expired this state. Raises the
         error where nobody has committed, since the table itself lacks the file then."""
+        self.leave_outdated(missing)
+        self.begin_next(str(missing))
+        return Conflict(str(missing))
+
+    def leave_outdated(self, missing: NoSuchFileError) -> None:
+        """Load the state that follows on one that others have expired; see `outdated`."""
         stale = self.base.metadata_location
         self.next_base()
         if self.base.metadata_location == stale:
             raise missing
-        self.begin_next(str(missing))
-        return Conflict(str(missing))
 
     def begin_next(self, reason: str) -> None:
         """Begin the next attempt. Raises CommitFailedException when no retry is left."""

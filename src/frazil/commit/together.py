@@ -20,6 +20,7 @@ from frazil.errors import (
     CommitFailedException,
     CommitStateUnknownException,
     FrazilError,
+    NoSuchFileError,
     NoSuchTableError,
     ValidationException,
 )
@@ -100,8 +101,15 @@ class _CommitTogether:
 
     def attempt(self) -> list[CommitOutcome] | None:
         """Plan all parts on the present state of their tables, and swap once. Returns None after a conflict, when the tables have been
-        loaded again for the next attempt."""
-        plans: _Plans = [_planned(work) for work in self.works]
+        loaded again for the next attempt, and where others have expired the state that a table was loaded with."""
+        plans: _Plans = []
+        for work in self.works:
+            try:
+                plans.append(_planned(work))
+            except NoSuchFileError as missing:
+                work.leave_outdated(missing)
+                self.begin_next(str(missing))
+                return None
         changes = [(work, ready) for work, ready in zip(self.works, plans, strict=True) if isinstance(ready, PreparedCommit)]
         if not changes:
             return self.succeeded(plans, ())
@@ -158,11 +166,13 @@ class _CommitTogether:
         self.not_applied()
         if gone is not None:
             raise gone
-        for work in self.works:
-            work.check_retries(reason)
-            work.context.attempt += 1
-            work.context.now_ms = max(work.context.now_ms, time.time_ns() // 1_000_000)
+        self.begin_next(reason)
         return False
+
+    def begin_next(self, reason: str) -> None:
+        """Begin the next attempt of all parts. Raises CommitFailedException when no retry is left."""
+        for work in self.works:
+            work.begin_next(reason)
 
     def recognised(self, work: TableCommit, ready: PreparedCommit, cause: Exception) -> LoadedTable:
         """Look for an attempt of this commit in a table after an unclear answer. Raises CommitStateUnknownException unless it is there."""

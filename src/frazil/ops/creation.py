@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
-from frazil.catalog import CatalogBackend, Conflict, LoadedTable, Unknown
+from frazil.catalog import CatalogBackend, Committed, Conflict, LoadedTable, Unknown
 from frazil.catalog import Identifier as Parts
 from frazil.catalog.views import telling_views
 from frazil.commit.actions import ReplaceTable
@@ -13,7 +14,7 @@ from frazil.commit.apply import apply_updates
 from frazil.commit.new_table import creation_updates, replacement
 from frazil.commit.requirements import requirements_for
 from frazil.commit.table_commit import CommitOutcome, commit, create
-from frazil.errors import CommitFailedException, CommitStateUnknownException, TableAlreadyExistsError
+from frazil.errors import CommitFailedException, CommitStateUnknownException, FrazilError, TableAlreadyExistsError
 from frazil.ops.operation import TableOperation
 from frazil.spec.metadata import TableMetadata
 
@@ -34,6 +35,8 @@ def create_empty(backend: CatalogBackend, parts: Parts, metadata: TableMetadata,
     updates = creation_updates(metadata)
     with telling_views(backend, parts, name):
         outcome = backend.create(parts, metadata, updates=updates, requirements=requirements_for(None, updates))
+        if not isinstance(outcome, Committed) and (created := _created(backend, parts, metadata)) is not None:
+            return created
         if isinstance(outcome, Conflict):
             raise TableAlreadyExistsError(f"Table already exists: {name}", table=name)
     if isinstance(outcome, Unknown):
@@ -42,6 +45,16 @@ def create_empty(backend: CatalogBackend, parts: Parts, metadata: TableMetadata,
             hint="Look with table_exists before trying again; nothing was deleted.",
         ) from outcome.cause
     return outcome.table
+
+
+def _created(backend: CatalogBackend, parts: Parts, metadata: TableMetadata) -> LoadedTable | None:
+    """Return the table of that name if it is the one that was to be created: its answer was lost, or its request was sent twice on its
+    way."""
+    with contextlib.suppress(FrazilError):
+        table_now = backend.load(parts)
+        if metadata.table_uuid is not None and table_now.metadata.table_uuid == metadata.table_uuid:
+            return table_now
+    return None
 
 
 class Creation(TableOperation):

@@ -219,7 +219,7 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         """Drop a table, and delete its files below its location and below the directories that the properties write.data.path and
         write.metadata.path name. Files elsewhere, for example those of `add_files`, stay; their paths are logged and returned.
 
-        Raises NoSuchTableError.
+        Raises NoSuchTableError, and ValidationException when gc.enabled is false, since other tables may share the files.
         """
         return self._backend.drop_table(self._parts(identifier), purge=True)
 

@@ -75,6 +75,8 @@ class MetastoreInMemory:
                 return self._lock(values[0])
             case calls.CHECK_LOCK:
                 return LockResponse(values[0].lockid, self._state(values[0].lockid))
+            case calls.HEARTBEAT:
+                return self._beat(values[0].lockid)
             case calls.UNLOCK:
                 return self.locks.pop(values[0].lockid)
             case calls.SHOW_LOCKS:
@@ -100,10 +102,14 @@ class MetastoreInMemory:
 
     def _lock(self, request: Any) -> LockResponse:
         number, (component,) = max(self.locks, default=0) + 1, request.component
-        self.locks[number] = HeldLock(
-            number, component.dbname.lower(), component.tablename.lower(), user=request.user, hostname=request.hostname, agentInfo=request.agentInfo
+        self.locks[number] = HeldLock(  # as 2.3 does, which takes names as they come
+            number, component.dbname, component.tablename, user=request.user, hostname=request.hostname, agentInfo=request.agentInfo
         )
         return LockResponse(number, self._state(number))
+
+    def _beat(self, number: int) -> None:
+        if number not in self.locks:
+            raise MetastoreError(f"No such lock: {number}", kind="NoSuchLockException")
 
     def _state(self, number: int) -> int:
         """1 acquired, 2 waiting for an earlier lock on the same table."""

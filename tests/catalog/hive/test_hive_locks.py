@@ -81,6 +81,15 @@ def test_a_lock_whose_holder_was_killed_is_told_with_owner_and_age(opened: Opene
     assert catalog.load_table(f"{db}.t").scan().to_arrow()["id"].to_pylist() == [2]
 
 
+def test_a_lock_counts_however_the_names_are_spelled(opened: Opened, db: str) -> None:
+    client = client_of(opened(**{"hive.lock-timeout-ms": "300"}))
+    with table_lock(client, db.upper(), "T"):
+        with pytest.raises(WaitingForLockException, match="Waited"), table_lock(client, db, "t"):
+            pass
+    with table_lock(client, db, "t"):
+        pass
+
+
 def test_heartbeats_keep_a_lock_alive(opened: Opened, db: str) -> None:
     client = client_of(opened(**{"hive.lock-heartbeat-interval-ms": "100"}))
     with table_lock(client, db, "t") as lock:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,13 +14,14 @@ import pytest
 import frazil
 from frazil.catalog import metadata_files
 from frazil.catalog.base import LoadedTable, Unclear
+from frazil.catalog.hive import calls
 from frazil.catalog.hive.client import HiveClient, MetastoreError
-from frazil.catalog.hive.locks import locks_on, table_lock
+from frazil.catalog.hive.locks import TableLock, locks_on, table_lock
 from frazil.catalog.hive.pointers import PointerChange, Pointers, table_change
 from frazil.catalog.hive.settings import settings
 from frazil.catalog.hive.structs import GetTableResult, HiveTable, ServerException
 from frazil.catalog.hive.table_object import new_table
-from frazil.errors import CommitFailedException, NoSuchFileError, TableAlreadyExistsError, Unsupported
+from frazil.errors import CommitFailedException, NoSuchFileError, TableAlreadyExistsError, Unsupported, WaitingForLockException
 from frazil.storage import storage_for
 from tests.catalog.conftest import new_metadata
 from tests.catalog.hive.metastore_in_memory import Fault, MetastoreInMemory, failing, lost_answer, lost_call
@@ -207,3 +211,69 @@ def test_a_pointer_to_a_missing_file_is_repaired_by_registering_another(tmp_path
     parameters = metastore.tables[SOURCE].parameters or {}
     assert parameters["metadata_location"] == location and parameters["tool.of.others"] == "kept" and parameters["a"] == "b"
     assert catalog.load_table("db.t").metadata.table_uuid == good.metadata.table_uuid
+
+
+def test_names_in_capitals_and_in_small_letters_share_one_lock() -> None:
+    metastore = MetastoreInMemory()
+    metastore.settings = replace(metastore.settings, lock_timeout=0.05)
+    with table_lock(metastore, "Db", "T"), pytest.raises(WaitingForLockException):  # type: ignore[arg-type]
+        with table_lock(metastore, "db", "t"):  # type: ignore[arg-type]
+            pass
+    assert not metastore.locks
+
+
+def test_a_process_that_was_stopped_asks_for_its_lock_before_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No heartbeat was sent meanwhile, and the metastore has given the lock to others."""
+    monkeypatch.setattr(TableLock, "_beat", lambda _: None)
+    metastore = MetastoreInMemory(compares=False)
+    metastore.settings = replace(metastore.settings, heartbeat_interval=0.01)
+    holding(metastore, "one")
+    with table_lock(metastore, *SOURCE) as lock:  # type: ignore[arg-type]
+        time.sleep(0.05)
+        lock.check()
+        ((number, held),) = metastore.locks.items()
+        del metastore.locks[number]
+        metastore.locks[number + 1] = replace(held, lockid=number + 1)
+        lock.check()  # it was asked a moment ago
+        time.sleep(0.05)
+        with pytest.raises(WaitingForLockException, match="was lost: No such lock"):
+            lock.check()
+        metastore.locks[number] = held  # for the release
+
+
+@pytest.mark.parametrize("compares", [True, False])
+@pytest.mark.parametrize("changing", ["move", "rename"])
+def test_an_interrupted_change_keeps_the_lock_where_it_would_undo_others_commits(compares: bool, changing: str) -> None:
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    metastore = MetastoreInMemory(compares, faults={ALTER: [interrupted]})
+    holding(metastore, "one")
+    with pytest.raises(KeyboardInterrupt):
+        if changing == "move":
+            pointers(metastore).move(SOURCE, change("one", "two"))
+        else:
+            pointers(metastore).rename(SOURCE, TARGET, change("one", "one"))
+    assert metastore.fired == [ALTER] and bool(metastore.locks) is not compares, "a server that compares refuses the late call by itself"
+
+
+def test_a_server_that_hangs_is_asked_once_however_many_connections_are_open_to_it() -> None:
+    """Its connections look alive, so that each would be waited for in turn, and the other server never be asked."""
+    hangs = threading.Event()
+
+    def wait_or_answer(client: Any) -> None:
+        if not hangs.wait(0.05):
+            client.sendall(answer("get_all_databases", success=["one"]))
+        else:
+            time.sleep(1)
+
+    with scripted_metastore() as first, scripted_metastore() as second:
+        first.answers["get_all_databases"] = wait_or_answer
+        second.answers["get_all_databases"] = answer("get_all_databases", success=["two"])
+        client = HiveClient(settings({"uri": f"{first.uri},{second.uri}", "hive.client.socket-timeout-ms": "300"}))
+        with ThreadPoolExecutor(4) as pool:
+            assert list(pool.map(lambda _: client.ask(calls.GET_DATABASES), range(4))) == [["one"]] * 4
+        assert first.asked.count("set_ugi") > 1, "there are several idle connections"
+        hangs.set()
+        assert client.ask(calls.GET_DATABASES) == ["two"]
+        client.close()

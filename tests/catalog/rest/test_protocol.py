@@ -14,7 +14,19 @@ import pytest
 import frazil
 from frazil.catalog import Committed, Conflict, Unknown, load_backend
 from frazil.catalog.rest import RestCatalog
-from frazil.errors import CorruptData, FrazilError, InvalidInput, NamespaceNotEmptyError, NoSuchTableError, StorageError, Unsupported
+from frazil.errors import (
+    CommitStateUnknownException,
+    CorruptData,
+    FrazilError,
+    InvalidInput,
+    NamespaceNotEmptyError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    StorageError,
+    TableAlreadyExistsError,
+    Unsupported,
+    ValidationException,
+)
 from frazil.storage import catalog_properties, lasting_properties
 from tests.catalog.conftest import TABLE, committed, set_to, swap
 from tests.catalog.rest.conftest import CONFIG, Asked, Server, error, table_json
@@ -468,3 +480,97 @@ def test_a_catalog_travels_by_its_properties(server: Server) -> None:
 def test_options_are_honoured_or_refused_by_name(given: dict[str, str], told: str) -> None:
     with pytest.raises(InvalidInput, match=told):
         load_backend("r", **{"type": "rest", "uri": "http://localhost:1", **given})
+
+
+@pytest.mark.parametrize(
+    "body, told",
+    [
+        ({"error": "invalid_client", "error_description": "the secret has ended"}, "invalid_client: the secret has ended"),
+        ({"error": "invalid_client"}, "HTTP 401, invalid_client"),
+        ({"message": "The security token included in the request is invalid"}, "HTTP 401, The security token"),
+        ({"__type": "ExpiredTokenException", "Message": "it has expired"}, "ExpiredTokenException: it has expired"),
+        ({"timestamp": "now", "status": 401, "error": "Unauthorized", "path": "/v1"}, "HTTP 401, Unauthorized"),
+    ],
+)
+def test_errors_of_oauth2_servers_gateways_and_aws_are_told_too(server: Server, body: Any, told: str) -> None:
+    server.on("POST /v1/oauth/tokens", (401, body))
+    server.on("GET /v1/namespaces", (401, body))
+    for catalog in (server.catalog(), server.catalog(credential="me:pass-word")):
+        with pytest.raises(StorageError, match=told):
+            catalog.list_namespaces()
+
+
+@pytest.mark.parametrize("token", ["hunter2\nsecret", "hunter2-\u20acsecret", "hunter2\x00"])
+def test_a_token_that_no_header_can_hold_is_told_without_it(server: Server, token: str) -> None:
+    server.on(f"GET {TABLE_ROUTE}", (200, table_json(config={"token": token})))
+    server.on(f"POST {TABLE_ROUTE}", (200, table_json()))
+    with pytest.raises(InvalidInput, match="header Authorization") as told:
+        server.catalog(token=token).load(TABLE)
+    assert "hunter2" not in str(told.value)
+    backend = server.catalog()
+    with pytest.raises(InvalidInput, match="header Authorization") as told:
+        swap(backend, backend.load(TABLE), set_to(a="1"))
+    assert "hunter2" not in str(told.value) and f"POST {TABLE_ROUTE}" not in server.routes()
+
+
+def test_the_line_break_at_the_end_of_a_tokens_file_is_no_part_of_it(server: Server) -> None:
+    server.on("GET /v1/namespaces", (200, {"namespaces": []}))
+    server.catalog(token=f"{SECRET}\n").list_namespaces()
+    assert server.asked[-1].headers["Authorization"] == f"Bearer {SECRET}"
+
+
+def test_a_server_that_repeats_basic_authentication_leaks_nothing(server: Server) -> None:
+    pair = base64.b64encode(b"me:pass-word").decode()
+    server.on("GET /v1/namespaces", error(401, "NotAuthorizedException", f"bad: Basic {pair}"))
+    backend = server.catalog(auth__type="basic", auth__basic__username="me", auth__basic__password="pass-word")
+    with pytest.raises(StorageError, match=r"bad: Basic \*\*\*"):
+        backend.list_namespaces()
+
+
+def test_a_token_server_that_repeats_the_form_shows_its_error_but_not_the_secret(server: Server) -> None:
+    answer = {"error": "invalid_client", "error_description": "client_id=id&client_secret=p%40ss+word"}
+    server.on("POST /v1/oauth/tokens", (401, answer))
+    with pytest.raises(StorageError, match="invalid_client: client_id=id&client_secret=") as told:
+        server.catalog(credential="id:p@ss word").list_namespaces()
+    assert "p%40ss" not in str(told.value)
+
+
+def test_a_namespace_that_goes_while_a_table_is_made_in_it_is_told(server: Server) -> None:
+    server.on("GET /v1/namespaces/db", (200, {"namespace": ["db"]}))
+    server.on("POST /v1/namespaces/db/tables", (200, table_json()))
+    server.on(f"POST {TABLE_ROUTE}", error(404, "NoSuchNamespaceException", "Namespace does not exist: db"))
+    with pytest.raises(NoSuchNamespaceError, match="Namespace does not exist: db"):
+        frazil.Catalog(server.catalog()).create_table("db.t", "id bigint")
+
+
+def test_a_table_whose_files_others_may_share_is_not_purged(server: Server) -> None:
+    answer = table_json()
+    answer["metadata"]["properties"]["gc.enabled"] = "false"
+    server.on(f"GET {TABLE_ROUTE}", (200, answer))
+    server.on(f"DELETE {TABLE_ROUTE}", (204, b""))
+    backend = server.catalog()
+    with pytest.raises(ValidationException, match="GC is disabled"):
+        backend.drop_table(TABLE, purge=True)
+    backend.drop_table(TABLE)
+    assert server.routes().count(f"DELETE {TABLE_ROUTE}") == 1
+
+
+@pytest.mark.parametrize("reply", [None, error(409, "AlreadyExistsException"), error(500, "InternalServerError")], ids=["lost", "twice", "failed"])
+@pytest.mark.parametrize("ours", [True, False])
+def test_an_empty_table_that_was_made_without_an_answer_is_known_by_its_uuid(server: Server, reply: Any, ours: bool) -> None:
+    def made(asked: Asked) -> Any:
+        assigned = next(u["uuid"] for u in json.loads(asked.body)["updates"] if u["action"] == "assign-uuid")
+        found = table_json()
+        found["metadata"]["table-uuid"] = assigned if ours else str(uuid.uuid4())
+        server.on(f"GET {TABLE_ROUTE}", (200, found))
+        return reply
+
+    server.on("GET /v1/namespaces/db", (200, {"namespace": ["db"]}))
+    server.on("POST /v1/namespaces/db/tables", (200, table_json()))
+    server.on(f"POST {TABLE_ROUTE}", made)
+    catalog = frazil.Catalog(server.catalog())
+    if ours:
+        assert catalog.create_table("db.t", "id bigint").metadata.location == "memory://w/db/t"
+    else:
+        with pytest.raises((TableAlreadyExistsError, CommitStateUnknownException)):
+            catalog.create_table("db.t", "id bigint")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,22 @@ def test_a_change_stays_unclear_while_its_token_is_renewed(server: Server, renew
     assert isinstance(swap(backend, backend.load(TABLE), set_to(a="1")), Unknown)
     posted = [a.headers for a in server.asked if a.path == TABLE_ROUTE and a.method == "POST"]
     assert len(posted) == (3 if renewal and renewal[0] == 200 else 2) and len({h["Idempotency-Key"] for h in posted}) == 1
+
+
+def test_a_change_is_not_sent_by_a_new_token_once_the_server_has_forgotten_its_key(server: Server) -> None:
+    """The first sending may have been handled, and the server would handle the next one again."""
+    server.on("GET /v1/config", (200, {**KEYED, "idempotency-key-lifetime": "PT13S"}))  # a sending takes 12 seconds at most
+    server.on("POST /v1/oauth/tokens", (200, {"access_token": "one"}), (200, {"access_token": "two"}))
+    server.on(f"GET {TABLE_ROUTE}", (200, table_json()))
+
+    def late_refusal(_: Any) -> Any:
+        time.sleep(1.2)
+        return error(401, "NotAuthorizedException")
+
+    server.on(f"POST {TABLE_ROUTE}", LATE, late_refusal, (200, table_json()))
+    backend = server.catalog(credential="me:pass-word")
+    assert isinstance(swap(backend, backend.load(TABLE), set_to(a="1")), Unknown)
+    assert server.routes().count(f"POST {TABLE_ROUTE}") == 2 and server.routes().count("POST /v1/oauth/tokens") == 2
 
 
 def test_a_token_that_cannot_be_had_leaves_a_change_unclear_only_after_it_was_sent(server: Server) -> None:

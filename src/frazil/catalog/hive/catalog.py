@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from frazil.catalog import metadata_files, purge
+from frazil.catalog import metadata_files
 from frazil.catalog.base import (
     Conflict,
     Identifier,
@@ -35,6 +35,7 @@ from frazil.catalog.hive.view_object import described, is_iceberg_view
 from frazil.catalog.hive.views import HiveViews
 from frazil.catalog.names import full_name
 from frazil.catalog.pointer import create_pointed, load_pointed, swap_pointed
+from frazil.catalog.purge import check_gc, delete, own_and_others
 from frazil.catalog.reporting import Reporting
 from frazil.errors import (
     CommitFailedException,
@@ -195,6 +196,8 @@ class HiveCatalog(HiveViews):
     def drop_table(self, identifier: Identifier, purge: bool = False) -> tuple[str, ...]:
         stored = self._iceberg(identifier)
         loaded = self.load(identifier) if purge else None
+        if loaded is not None:
+            check_gc(loaded.metadata, f"{self.name}.{full_name(identifier)}")
         try:
             self.client.ask(calls.DROP_TABLE, stored.dbName, stored.tableName, False)
         except MetastoreError as error:
@@ -254,4 +257,4 @@ class HiveCatalog(HiveViews):
 
 
 def _purge(table: LoadedTable) -> tuple[str, ...]:
-    return purge.delete(table, *purge.own_and_others(table))
+    return delete(table, *own_and_others(table))

@@ -220,8 +220,11 @@ class HiveClient:
         connection.close()
 
     def _leave(self, connection: Connection) -> None:
-        """Close a connection that failed, and ask another server next."""
-        connection.close()
+        """Close a connection that failed, with the idle ones to the same server, which would fail in turn, and ask another server next."""
         with self._lock:
+            failed = [connection, *(idle for idle in self._idle if idle.server == connection.server)]
+            self._idle = [idle for idle in self._idle if idle.server != connection.server]
             if self._server == connection.server:
                 self._server = (connection.server + 1) % len(self.settings.addresses)
+        for each in failed:
+            each.close()

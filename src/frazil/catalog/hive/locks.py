@@ -40,12 +40,19 @@ class TableLock:
 
     def __init__(self, client: HiveClient, lock_id: int, name: str):
         self._client, self._id, self._name = client, lock_id, name
+        self._alive_at = time.monotonic()  # the last time that the metastore said that the lock is held
         self._released, self._lost, self._left = threading.Event(), "", False
         self._beating = threading.Thread(target=self._beat, name="frazil-hive-heartbeat", daemon=True)
         self._beating.start()
 
     def check(self) -> None:
-        """Raise WaitingForLockException if the metastore has said that the lock is no longer held."""
+        """Raise WaitingForLockException if the metastore has said that the lock is no longer held. Where heartbeats are missing, because
+        this process was stopped or they did not get through, it is asked now."""
+        if not self._lost and time.monotonic() - self._alive_at > 1.5 * self._client.settings.heartbeat_interval:
+            try:
+                self._send_heartbeat()
+            except MetastoreError as error:
+                self._lost = str(error)
         if self._lost:
             raise WaitingForLockException(f"The metastore's lock on {self._name} was lost: {self._lost}", table=self._name)
 
@@ -59,10 +66,14 @@ class TableLock:
         if not self._left:
             unlock(self._client, self._id, self._name)
 
+    def _send_heartbeat(self) -> None:
+        self._client.ask(calls.HEARTBEAT, HeartbeatRequest(self._id))
+        self._alive_at = time.monotonic()
+
     def _beat(self) -> None:
         while not self._released.wait(self._client.settings.heartbeat_interval):
             try:
-                self._client.ask(calls.HEARTBEAT, HeartbeatRequest(self._id))
+                self._send_heartbeat()
             except MetastoreError as error:
                 if not self._released.is_set():
                     self._lost = str(error)
@@ -96,7 +107,8 @@ def _requested(client: HiveClient, database: str, table: str) -> tuple[LockRespo
     """Ask for a lock. Where the answer is lost, look for the request among all locks, by a name that no other has. Returns the answer, and
     that name if the request was sent more than once: the server may carry out each of them, however late."""
     agent = f"Frazil-{uuid.uuid4()}"
-    component = LockComponent(_EXCLUSIVE, _OF_TABLE, database, table, _OUTSIDE_TRANSACTIONS)
+    # In small letters, as the metastore stores names: 2.3 gives the locks of `DB.T` and of `db.t` to two writers at once.
+    component = LockComponent(_EXCLUSIVE, _OF_TABLE, database.lower(), table.lower(), _OUTSIDE_TRANSACTIONS)
     request = LockRequest([component], client.settings.user, socket.gethostname(), agent)
     end = time.monotonic() + client.settings.lock_creation_timeout
     pauses, repeated = _pauses(client), None

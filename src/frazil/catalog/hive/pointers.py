@@ -119,12 +119,8 @@ class Pointers:
             stored = self.stored(*names)
             if stored is None or not change.is_at_base(stored):
                 return False
-            try:
+            with self._keeping(lock, stored, change.location):
                 return self._altered(stored, change.applied(stored), change, lock)
-            except Unclear:
-                if lock is not None and not self._is_settled(stored, change.location):
-                    lock.leave()
-                raise
 
     def rename(self, source: tuple[str, str], target: tuple[str, str], change: PointerChange) -> bool:
         """Rename a table or view. False: another writer has changed it. Its pointer is expected to stay, so that no commit is lost beside
@@ -133,12 +129,23 @@ class Pointers:
             stored = self.stored(*source)
             if stored is None or not change.is_at_base(stored):
                 return False
-            try:
+            with self._keeping(lock, stored, None):
                 return self._renamed(stored, target, change, lock)
-            except Unclear:
-                if lock is not None and not self._is_settled(stored, None):
+
+    @contextlib.contextmanager
+    def _keeping(self, lock: TableLock | None, stored: HiveTable, location: str | None) -> Iterator[None]:
+        """Leave the lock to the metastore where a call may still be carried out that would undo what others commit meanwhile: its answer
+        was lost, or the process was interrupted while it waited for it. `location`: as for `_is_settled`."""
+        try:
+            yield
+        except BaseException as error:
+            settled = lock is None or (isinstance(error, FrazilError) and not isinstance(error, Unclear))
+            try:
+                settled = settled or self._is_settled(stored, location)
+            finally:
+                if lock is not None and not settled:
                     lock.leave()
-                raise
+            raise
 
     def _renamed(self, stored: HiveTable, target: tuple[str, str], change: PointerChange, lock: TableLock | None) -> bool:
         """Rename a stored object. A lost answer, and an answer with an error, are judged by which name it has."""

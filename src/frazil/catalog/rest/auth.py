@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from urllib.parse import quote_plus
 
 import msgspec
 
@@ -51,8 +52,7 @@ class Authentication:
             case "none":
                 return None
             case "basic":
-                pair = f"{self.settings.user}:{self.settings.password}".encode()
-                return "Basic " + base64.b64encode(pair).decode()
+                return f"Basic {self._pair()}"
         with self._lock:
             if self._token is None or self._is_due():
                 self._renew()
@@ -70,11 +70,17 @@ class Authentication:
                     return False  # the server's refusal of the request says more
             return refused != f"Bearer {self._token}"
 
+    def _pair(self) -> str:
+        """Return the user and password of basic authentication as they are sent."""
+        return base64.b64encode(f"{self.settings.user}:{self.settings.password}".encode()).decode()
+
     def secrets(self) -> tuple[str, ...]:
-        """Return every secret that an answer could repeat."""
+        """Return every secret that an answer could repeat, as it is configured and as it is sent."""
         settings = self.settings
         secret = (settings.credential or "").rpartition(":")[2]
-        return tuple(x for x in (settings.password, settings.token, settings.credential, secret, self._token) if x and len(x) > 2)
+        configured = (settings.password, settings.token, settings.credential, secret, quote_plus(secret), self._token)
+        sent = (self._pair(),) if settings.kind == "basic" else ()
+        return tuple(x for x in (*configured, *sent) if x and len(x) > 2)
 
     def _is_due(self) -> bool:
         """Tell whether to renew the token now. Without a credential, one that has expired by this machine's clock is sent all the same: the

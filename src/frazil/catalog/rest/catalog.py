@@ -29,6 +29,7 @@ from frazil.catalog.base import (
 )
 from frazil.catalog.names import full_name
 from frazil.catalog.planning import ScanPlanner
+from frazil.catalog.purge import check_gc
 from frazil.catalog.reporting import Reporting
 from frazil.catalog.reports import MetricsReporter, Report, request_of
 from frazil.catalog.rest.errors import certain, raised
@@ -396,7 +397,7 @@ class RestCatalog(RestViews):
         error = raised(answer.error, f"Commit to table {name}", table=name)
         if not certain(answer.status):
             return Unknown(error)
-        if answer.status in (404, 409):
+        if answer.status == 409 or (answer.status == 404 and base is not None):
             return Conflict(str(answer.error))
         if answer.status in (400, 422) and base is not None:
             # What another commit has changed meanwhile can break a rule of the format, for example a sequence number that is taken.
@@ -418,8 +419,10 @@ class RestCatalog(RestViews):
         raise errors[0]
 
     def drop_table(self, identifier: Identifier, purge: bool = False) -> tuple[str, ...]:
-        """Drop a table. `purge`: the server deletes its files; which of them stay is not told."""
+        """Drop a table. `purge`: the server deletes its files; which of them stay is not told. Not every server heeds gc.enabled."""
         key = check_identifier(identifier)
+        if purge:
+            check_gc(self.load(key).metadata, f"{self.name}.{full_name(key)}")
         query = {"purgeRequested": "true" if purge else "false"}
         answer = self.client.request("DELETE", self.routes.table(key), query=query)
         with self._lock:

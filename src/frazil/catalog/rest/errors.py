@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
@@ -67,32 +66,28 @@ class _Error(msgspec.Struct):
 
 
 class _Body(msgspec.Struct):
-    error: _Error
+    """Hold what servers say of an error: `error` is an object in Iceberg's form, and a text in that of OAuth2 (RFC 6749, 5.2) and of some
+    web servers; AWS and gateways before a server give a `message` alone, or beside a type."""
 
+    error: _Error | str | None = None
+    error_description: str | None = None
+    type: str | None = msgspec.field(default=None, name="__type")
+    message: str | None = None
+    capital_message: str | None = msgspec.field(default=None, name="Message")
 
-class _OtherBody(msgspec.Struct):
-    """Hold what others than catalogs say: OAuth2 servers by `error` and `error_description`, gateways (AWS's, too) by a message alone."""
-
-    error: Any = None
-    error_description: Any = None
-    message: Any = None
-    capital_message: Any = msgspec.field(default=None, name="Message")
-
-    def text(self) -> str:
-        texts = (self.error, self.error_description, self.message, self.capital_message)
-        return ": ".join(text for text in texts if isinstance(text, str) and text)
+    def told(self) -> tuple[str, str]:
+        """Return the type and the message."""
+        if isinstance(self.error, _Error):
+            return self.error.type or "", self.error.message or ""
+        return self.error or self.type or "", self.error_description or self.message or self.capital_message or ""
 
 
 def server_error(status: int, content_type: str, body: bytes, secrets: Iterable[str]) -> ServerError:
-    """Read the error of an answer: of Iceberg's protocol, of an OAuth2 server, or a message alone, which has no type. Other bodies, such as
-    an HTML page, are left out."""
+    """Read the error of an answer. A body that tells none, such as an HTML page, is left out."""
     kind = message = ""
     if "json" in content_type.lower():
         with contextlib.suppress(msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-            message = msgspec.json.decode(body, type=_OtherBody).text()
-        with contextlib.suppress(msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-            error = msgspec.json.decode(body, type=_Body).error
-            kind, message = error.type or "", error.message or ""
+            kind, message = msgspec.json.decode(body, type=_Body).told()
     return ServerError(status, scrubbed(kind, secrets), scrubbed(message, secrets))
 
 
@@ -116,7 +111,8 @@ def raised(error: ServerError, subject: str, **facts: str) -> FrazilError:
     if kind is None and error.status == 409:
         kind = _already_there(error, facts)
     if kind is None and error.status == 404:
-        kind = NoSuchTableError if "table" in facts else NoSuchNamespaceError if "namespace" in facts else NotFound
+        known = {"table": NoSuchTableError, "view": NoSuchViewError, "namespace": NoSuchNamespaceError}
+        kind = next((error_type for fact, error_type in known.items() if fact in facts), NotFound)
     if kind is None:
         kind = _BY_STATUS.get(error.status, StorageError)
     return kind(f"{subject}: the catalog's server answers {error}.", hint=_HINTS.get(error.status), status=error.status, **facts)

@@ -30,7 +30,7 @@ from frazil.catalog.rest.auth import Authentication
 from frazil.catalog.rest.errors import ServerError, raised, scrubbed, server_error
 from frazil.catalog.rest.settings import Proxy, Settings
 from frazil.catalog.rest.sigv4 import signed_headers
-from frazil.errors import CorruptData, FrazilError, NotInstalledError, StorageError
+from frazil.errors import CorruptData, FrazilError, InvalidInput, NotInstalledError, StorageError
 
 MAX_BODY = 1 << 30
 _MAX_ERROR_BODY = 1 << 20
@@ -71,8 +71,14 @@ class _Call:
 
     def repeats(self, pause: float, *, handled: bool) -> bool:
         """Tell whether to send the request again after a fault and a pause of some seconds. `handled`: the server may have handled it."""
-        known = self.known_until is not None and time.monotonic() + pause + self.timeout < self.known_until
-        return self.retries > 0 and (self.reads or known or not (handled or self.unclear))
+        return self.retries > 0 and (not handled or self.reads or self._is_known(pause)) and self.may_be_sent(pause)
+
+    def may_be_sent(self, pause: float = 0.0) -> bool:
+        """Tell whether the server would not handle the request a second time if it were sent after a pause of some seconds."""
+        return self.reads or not self.unclear or self._is_known(pause)
+
+    def _is_known(self, pause: float) -> bool:
+        return self.known_until is not None and time.monotonic() + pause + self.timeout < self.known_until
 
 
 class Client:
@@ -159,7 +165,7 @@ class Client:
                 **({"Authorization": authorization} if authorization else {}),
             }  # fmt: skip
             answer = self._send(call, sent, (bearer or "", *self.secrets()), signed=True)
-            if last or answer.status not in (401, 419) or bearer or not self.auth.renewed(authorization):
+            if last or answer.status not in (401, 419) or bearer or not self.auth.renewed(authorization) or not call.may_be_sent():
                 return answer
         raise AssertionError("the second answer is returned")
 
@@ -217,6 +223,7 @@ class Client:
 
     @contextlib.contextmanager
     def _connected(self, call: _Call, headers: Mapping[str, str]) -> Iterator[Any]:
+        _check_headers(headers)
         timeout = self._urllib3.Timeout(connect=self.settings.connect_timeout, read=self.settings.read_timeout)
         response = self._manager(call.url).request(
             call.method, call.url, body=call.data, headers=dict(headers), retries=False, timeout=timeout, redirect=False,
@@ -262,6 +269,14 @@ class Client:
             if type(cause) is OSError and str(cause).startswith("Tunnel connection failed"):
                 return True
         return isinstance(cause, exceptions.NewConnectionError | exceptions.ConnectTimeoutError | exceptions.LocationValueError)
+
+
+def _check_headers(headers: Mapping[str, str]) -> None:
+    """Refuse what no header can hold, as of a token that was read from a file of several lines: the error that would follow quotes it."""
+    for name, value in headers.items():
+        if any(ord(c) < 32 or ord(c) == 127 or ord(c) > 255 for c in value):
+            text = f"The header {name} of a request to the catalog's server would hold a character that HTTP does not allow."
+            raise InvalidInput(text, hint="Check the token, key or credential that it is made of for line breaks and foreign characters.")
 
 
 def _proxy_of_environment(scheme: str, host: str, host_and_port: str) -> Proxy | None:

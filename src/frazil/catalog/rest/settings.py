@@ -206,7 +206,7 @@ def _auth(properties: Mapping[str, str], uri: str) -> AuthSettings:
     server = properties.get("oauth2-server-uri", "v1/oauth/tokens")
     form_fields = {"scope": properties.get("scope", "catalog"), **{k: properties.get(k) for k in ("audience", "resource")}}
     return AuthSettings(
-        kind, token=properties.get("token"), credential=properties.get("credential"),
+        kind, token=properties.get("token", "").strip() or None, credential=properties.get("credential"),  # files end with a line break
         server=server if "://" in server else f"{uri}/{server.lstrip('/')}",
         form_fields=tuple((k, v) for k, v in form_fields.items() if v),
         expires_s=_number(properties, "token-expires-in-ms", 3_600_000) / 1000,

@@ -174,12 +174,15 @@ def _verify(target: CatalogBackend, identifier: Identifier, table: LoadedTable) 
 
 def _give_back(source: CatalogBackend, target: CatalogBackend, identifier: Identifier, held: Identifier, error: BaseException) -> None:
     """Give the old entry its name back, if the new catalog certainly has no table of that name. Raises CommitStateUnknownException where
-    that is not certain: a table under its name in both catalogs could be written to in both."""
+    that is not certain, as after a lost answer of the new catalog, which may still carry out what it was asked for: a table under its name
+    in both catalogs could be written to in both."""
     name, left = full_name(identifier), full_name(held)
     try:
         try:
             target.load(identifier)
         except NoSuchTableError:
+            if not isinstance(error, FrazilError) or isinstance(error, Unclear | CommitStateUnknownException):
+                raise
             source.rename_table(held, identifier)
             return
     except FrazilError as second:
