@@ -195,11 +195,16 @@ class LocalStorage:
 
     def delete_tree(self, location: str) -> None:
         path = local_path_of(location).rstrip("/")
-        aside = _beside(path)
+        aside, linked = _beside(path), os.path.realpath(path) if os.path.islink(path) else None
         with translated_errors(location, "delete"):
             os.rename(path, aside)  # removes it from its place atomically, even if deleting the files fails later
             sync_directory(os.path.dirname(path))
-            shutil.rmtree(aside)
+            if linked is None:
+                shutil.rmtree(aside)
+                return
+            if os.path.isdir(linked):
+                shutil.rmtree(linked)
+            os.unlink(aside)
 
 
 def _walk(root: str, shown: str) -> Iterator[FileInfo]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow.fs
@@ -113,12 +113,20 @@ def _azure_provider(config: dict[str, Any]) -> Callable[[], dict[str, Any]] | No
 @functools.lru_cache(maxsize=16)
 def arrow_system(scheme: str, properties: Properties, host: str) -> pyarrow.fs.FileSystem:
     """Make pyarrow's file system. `host`: that of a location in Azure."""
-    chosen = options(scheme, dict(properties), host).arrow
+    chosen = {**options(scheme, dict(properties), host).arrow, **_patience(scheme)}
     make = {"s3": pyarrow.fs.S3FileSystem, "gs": pyarrow.fs.GcsFileSystem, "abfss": pyarrow.fs.AzureFileSystem}[scheme]
     try:
         return make(**chosen)
     except (TypeError, ValueError):  # its text may show the options, which hold secrets
         raise InvalidInput(f"The catalog's options for {scheme} are not valid for its store.") from None
+
+
+def _patience(scheme: str) -> dict[str, Any]:
+    """Return how often pyarrow asks again, so that it bears what obstore does. By itself it gives S3 up at the third busy answer, within a
+    second, and asks a server of Google's that cannot be reached for a quarter of an hour."""
+    if scheme == "s3":
+        return {"retry_strategy": pyarrow.fs.AwsDefaultS3RetryStrategy(max_attempts=9)}
+    return {"retry_time_limit": timedelta(seconds=60)} if scheme == "gs" else {}
 
 
 def split_container(scheme: str, bucket: str) -> tuple[str, str]:

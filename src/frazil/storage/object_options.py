@@ -110,7 +110,7 @@ def _s3(properties: Mapping[str, str]) -> Options:
             raise InvalidInput(f"Catalog property s3.{present} is given without s3.{missing}.", hint="They belong together.")
     if anonymous and access_key:
         raise InvalidInput("Catalog properties s3.anonymous and s3.access-key-id contradict each other.")
-    endpoint, region = _s3_endpoint(properties), s3_option("region") or _environment("AWS_REGION", "AWS_DEFAULT_REGION") or "us-east-1"
+    endpoint, region = s3_endpoint(properties), s3_region(properties)
     connect, request = _seconds(properties, "s3.connect-timeout", 10), _seconds(properties, "s3.request-timeout", 60)
     config = _without_none(
         endpoint=endpoint, region=region, access_key_id=access_key or None, secret_access_key=secret_key or None,
@@ -135,7 +135,12 @@ def _environment(*names: str) -> str | None:
     return next(filter(None, map(os.environ.get, names)), None)
 
 
-def _s3_endpoint(properties: Mapping[str, str]) -> str | None:
+def s3_region(properties: Mapping[str, str]) -> str:
+    """Find the region of S3: the catalog's, else that of the environment, else Amazon's first."""
+    return properties.get("s3.region", properties.get("client.region")) or _environment("AWS_REGION", "AWS_DEFAULT_REGION") or "us-east-1"
+
+
+def s3_endpoint(properties: Mapping[str, str]) -> str | None:
     """Find the endpoint of S3, without a bucket and a slash at the end; None: Amazon's for the region."""
     configured = properties.get("s3.endpoint")
     where = "Catalog property s3.endpoint" if configured is not None else "The endpoint in the environment (AWS_ENDPOINT_URL)"

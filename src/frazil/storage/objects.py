@@ -9,6 +9,7 @@ import contextlib
 import io
 import itertools
 import re
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -27,6 +28,12 @@ OBJECT_SCHEMES = set(EXTRAS)
 _PROBE_RETRIES = 2
 UNKNOWN_KEY = ("InvalidAccessKeyId", "XAdminUserNotFound")
 """What stores of S3's kind say of an access key that they do not know: Amazon's with status 403, VersityGW with 404."""
+_PAUSES = (0.1, 0.3, 1.0, 3.0, 0.0)  # seconds after each try to create an object beside another conditional request; after the last, none
+CONFLICTS = ("ConditionalRequestConflict", "OperationAborted")
+"""What S3 may answer either of two conditional requests at once: nothing was applied, and it is to be sent again."""
+_CONFLICTING = re.compile("|".join(CONFLICTS))
+_REPEATED = re.compile(r"after [1-9]\d* retries")
+_CLIENT_ERROR = re.compile(r"(?:non-2xx status code:|answered with HTTP) 4(?!08|09|12|25|29)\d\d\b")
 _REFUSED = re.compile(r"(?:^|/)\.{0,2}(?=/)|(?:^|/)\.{1,2}$|[\x00-\x1f\x7f]")
 # The bucket may become a part of an address, in which these characters would end the host: keys would be sent to another one.
 _LOCATION = re.compile(r"[A-Za-z0-9]+://(?P<bucket>[^/@#?%\\\x00-\x20\x7f]+(?:@[^/@#?%\\\x00-\x20\x7f]*)?)(?:/(?P<key>.*))?", re.S)
@@ -64,7 +71,7 @@ class ObjectStorage:
     def _bucket_and_key(self, location: str) -> tuple[str, str]:
         """Split a location. Raises Unsupported for a key that obstore and pyarrow refuse, or take for another one."""
         bucket, key = self._split(location)
-        if _REFUSED.search(key):
+        if _REFUSED.search(key) or (self.scheme == "abfss" and "\\" in key):
             raise _refused(location, "Write the object under another key.")
         return bucket, key
 
@@ -84,7 +91,12 @@ class ObjectStorage:
     def read_start(self, location: str, size: int) -> bytes:
         library, store, key = self._client_and_key(location)
         with _translated_errors(location, "read"):
-            return bytes(library.get(store, key, options={"range": (0, size)}).bytes())
+            try:
+                return bytes(library.get(store, key, options={"range": (0, size)}).bytes())
+            except Exception as error:
+                if "416" in str(error) and not library.head(store, key)["size"]:  # an empty object has no range
+                    return b""
+                raise
 
     def open_input(self, location: str) -> pa.NativeFile:
         system, path = self.arrow(location)
@@ -134,27 +146,26 @@ class ObjectStorage:
 
     def _create(self, location: str, data: bytes) -> bool:
         library, store, key = self._client_and_key(location)
-        try:
-            library.put(store, key, data, mode="create", use_multipart=False)
-            return True
-        except Exception as error:
+        for pause in _PAUSES:
+            try:
+                library.put(store, key, data, mode="create", use_multipart=False)
+                return True
+            except Exception as error:
+                failure = error
             # A client that repeats its request may meet its own object (412), and a lost answer may have been a success: read it back.
             stored = self._read_back(location)
-            if stored == data:
-                return True
-            if stored is not None:
-                return False
-            if isinstance(error, library.exceptions.AlreadyExistsError):
-                raise PublishUnclear(f"The store reports that {location} exists, but it cannot be read.", file=location) from error
-            if isinstance(error, library.exceptions.PermissionDeniedError | library.exceptions.UnauthenticatedError | FileNotFoundError):
-                raise _translated(error, location, "write") from error
-            raise _translated(error, location, "publish", PublishUnclear) from error
+            if isinstance(stored, bytes):
+                return stored == data
+            if not _CONFLICTING.search(str(failure)):
+                break
+            time.sleep(pause)
+        raise _not_created(library, failure, location, isinstance(stored, NoSuchFileError)) from failure
 
-    def _read_back(self, location: str) -> bytes | None:
+    def _read_back(self, location: str) -> bytes | FrazilError:
         try:
             return self.read(location)
-        except FrazilError:
-            return None
+        except FrazilError as error:
+            return error
 
     def exists(self, location: str) -> bool:
         try:
@@ -266,9 +277,27 @@ class _ObjectSink(io.RawIOBase):
         return len(data)
 
 
+def _not_created(library: Any, error: Exception, location: str, is_absent: bool) -> FrazilError:
+    """Translate the error of a conditional PUT whose object could not be read back. `is_absent`: the store says that there is none.
+
+    A refusal is certain, unless an earlier try of the same request may have been applied and nothing tells whether the object is there.
+    """
+    text = str(error)
+    if isinstance(error, library.exceptions.AlreadyExistsError) and not _CONFLICTING.search(text):
+        return PublishUnclear(f"The store reports that {location} exists, but it cannot be read.", file=location)
+    refusals = (library.exceptions.PermissionDeniedError, library.exceptions.UnauthenticatedError, FileNotFoundError)
+    is_refusal = isinstance(error, refusals) or bool(_CLIENT_ERROR.search(text))
+    is_certain = is_absent or not _REPEATED.search(text)
+    if (is_refusal and is_certain) or (is_absent and _CONFLICTING.search(text)):
+        return _translated(error, location, "write")
+    return _translated(error, location, "publish", PublishUnclear)
+
+
 def _refused(location: str, hint: str) -> Unsupported:
-    why = "empty segments (//), segments of one or two dots, and control characters"
-    return Unsupported(f"Object {location!r} cannot be addressed: obstore and pyarrow refuse keys with {why}.", hint=hint, file=location)
+    why = "obstore and pyarrow refuse keys with empty segments (//), segments of one or two dots, and control characters"
+    if scheme_of(location) == "abfss" and "\\" in location:
+        why = "Azure takes a backslash for a slash"
+    return Unsupported(f"Object {location!r} cannot be addressed: {why}.", hint=hint, file=location)
 
 
 @contextlib.contextmanager
@@ -284,23 +313,52 @@ def _translated_errors(location: str, doing: str) -> Iterator[None]:
 def _translated(error: Exception, location: str, doing: str, kind: type[StorageError] = StorageError) -> FrazilError:
     """Translate an error of obstore or pyarrow. Its text is not shown; the traceback shows it, so secrets are masked in it."""
     hide_secrets(error)
-    name, scheme = type(error).__name__, scheme_of(location)
+    name, scheme, code = type(error).__name__, scheme_of(location), _code(str(error))
     if isinstance(error, FileNotFoundError) or name == "NotFoundError":
-        unknown_key = re.search(f"<Code>({'|'.join(UNKNOWN_KEY)})</Code>", str(error))
-        if unknown_key is None:
+        if code in _NO_BUCKET:
+            return _no_bucket(location, doing)
+        if code not in UNKNOWN_KEY:
             return NoSuchFileError(f"There is no file {location}.", file=location)
-        name = unknown_key[1]
-    if isinstance(error, FrazilError) and kind is StorageError:
-        return error
+        name, code = code, ""
+    if isinstance(error, FrazilError):
+        return error if kind is StorageError else kind(error.message, hint=error.hint, file=location)
     if name == "InvalidPathError" and (match := re.search(r'[Pp]ath "(.*?)"(?: contained|: )', str(error), re.S)):
         bucket = "/".join(location.split("/")[:3])
         advice = f"Move or delete it by the store's own tools: while it is there, {location} cannot be listed."
         return _refused(f"{bucket}/{match[1]}", advice)
-    hint = (_region_hint(str(error)) if scheme == "s3" else None) or {
+    hint = _HINTS.get(code) or (_region_hint(str(error)) if scheme == "s3" else None) or {
         "PermissionDeniedError": "Check the permissions that the credentials have on the bucket.",
         **dict.fromkeys(("UnauthenticatedError", *UNKNOWN_KEY), "Check the credentials of the catalog."),
     }.get(name) or _hint(str(error), scheme)
-    return kind(f"Could not {doing} {location}: the store answered with {name}.", hint=hint, file=location)
+    answer = f"{name} ({code})" if code else name
+    return kind(f"Could not {doing} {location}: the store answered with {answer}.", hint=hint, file=location)
+
+
+_CODE = re.compile(r"<Code>([A-Za-z]{1,60})</Code>|AWS Error (?!UNKNOWN)([A-Z_]{1,60})\b|AWS Error UNKNOWN \((HTTP status \d{3})\)")
+_NO_BUCKET = ("NoSuchBucket", "ContainerNotFound")
+_ENDED = "The credentials have ended or are not valid any more: give the catalog new ones."
+_BUSY = "The store is overloaded: try again later, or with fewer tasks at a time."
+_HINTS = {
+    **dict.fromkeys(("ExpiredToken", "InvalidToken", "TokenRefreshRequired"), _ENDED),
+    **dict.fromkeys(("SlowDown", "SLOW_DOWN", "ServerBusy", "ServiceUnavailable"), _BUSY),
+    "RequestTimeTooSkewed": "This machine's clock differs from the store's: set it.",
+    "KeyTooLongError": "Keys of S3 have at most 1024 bytes. Where the values of a partition are longer, partition by truncate or bucket, "
+    "or set write.object-storage.enabled=true and write.object-storage.partitioned-paths=false.",
+    **dict.fromkeys(_NO_BUCKET, "Create the bucket, or check the location and the store's address."),
+}
+
+
+def _code(text: str) -> str:
+    """Find what a store calls an error, in the text of a library's; empty where it is not told."""
+    match = _CODE.search(text)
+    return "" if match is None else match[1] or match[2] or match[3]
+
+
+def _no_bucket(location: str, doing: str) -> FrazilError:
+    bucket = "/".join(location.split("/")[:3])
+    if doing.startswith("write"):
+        return StorageError(f"Could not {doing} {location}: there is no bucket {bucket}.", hint=_HINTS["NoSuchBucket"], file=location)
+    return NoSuchFileError(f"There is no file {location}, and no bucket {bucket}.", hint=_HINTS["NoSuchBucket"], file=location)
 
 
 def _region_hint(text: str) -> str | None:
