@@ -103,6 +103,7 @@ _GOOGLE = (
     "fs.gs.auth.type", "google.cloud.auth.type", "fs.gs.auth.service.account.json.keyfile", "fs.gs.auth.access.token.provider",
     "google.cloud.auth.service.account.json.keyfile", "fs.gs.auth.access.token.provider.impl",
 )  # fmt: skip
+_DEFAULT = "COMPUTE_ENGINE"  # how Hadoop's own file system for Google asks for credentials where nobody has said how
 
 
 def _knows_cloud(spark: Any, location: str, store: str, storage: Storage) -> bool:
@@ -113,7 +114,7 @@ def _knows_cloud(spark: Any, location: str, store: str, storage: Storage) -> boo
     if not own:
         return True
     host = host_of(location)
-    known = bool(hadoop_settings(spark, [*keys, *(f"{key}.{host}" for key in keys if host)]))
+    known = any(value != _DEFAULT for value in hadoop_settings(spark, [*keys, *(f"{key}.{host}" for key in keys if host)]).values())
     if (address := own.get("gcs.service.host")) is not None:
         root = hadoop_settings(spark, ["fs.gs.storage.root.url"]).get("fs.gs.storage.root.url", "")
         known = root.rstrip("/") == address.rstrip("/")
