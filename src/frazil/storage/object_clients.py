@@ -45,9 +45,11 @@ def obstore_for(scheme: str) -> Any:
 
 @functools.lru_cache(maxsize=64)
 def client(
-    scheme: str, bucket: str, properties: Properties, vended: CredentialsSource | None = None, most_retries: int | None = None
-) -> Any:
-    """Make obstore's client of a bucket (in Azure `container@host`). With `vended` it asks for the credentials of the moment itself."""
+    scheme: str, bucket: str, properties: Properties, vended: CredentialsSource | None = None, most_retries: int | None = None,
+    generation: int = 0,
+) -> Any:  # fmt: skip
+    """Make obstore's client of a bucket (in Azure `container@host`). With `vended` it asks for the credentials of the moment itself, and
+    keeps them till their end: where a store has refused them before, `generation` asks for another client."""
     container, host = split_container(scheme, bucket)
     chosen, stores = options(scheme, dict(merged(properties, vended)), host), obstore_for(scheme).store
     make = {"s3": stores.S3Store, "gs": stores.GCSStore, "abfss": stores.AzureStore}[scheme]

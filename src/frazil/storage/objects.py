@@ -10,20 +10,21 @@ import io
 import itertools
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import pyarrow as pa
 import pyarrow.fs
 
 from frazil.errors import FileAlreadyExistsError, FrazilError, InvalidInput, NoSuchFileError, StorageError, Unsupported
-from frazil.storage.base import MARKER, Entries, Failures, FileInfo, Names, PublishUnclear, hide_secrets, storage_error
+from frazil.storage.base import MARKER, AccessRefused, Entries, Failures, FileInfo, Names, PublishUnclear, hide_secrets, storage_error
 from frazil.storage.conditional import check_conditional_writes
 from frazil.storage.locations import join, scheme_of
 from frazil.storage.object_clients import EXTRAS, arrow_system, client, obstore_for, split_container
-from frazil.storage.vended import CredentialsSource, merged
+from frazil.storage.vended import Credentials, CredentialsSource, current, generation, merged, renewed
 
+T = TypeVar("T")
 OBJECT_SCHEMES = set(EXTRAS)
 _PROBE_RETRIES = 2
 UNKNOWN_KEY = ("InvalidAccessKeyId", "XAdminUserNotFound")
@@ -44,7 +45,8 @@ class ObjectStorage:
     """Store files in the buckets of one scheme: s3, gs or abfss. Each process that unpickles it makes its own clients.
 
     With `vended` credentials every file is opened with those of the moment. An upload to S3 that lasts longer than they live goes on with
-    the next ones; a file that is being read keeps those it was opened with.
+    the next ones; a file that is being read keeps those it was opened with. Where a store refuses them before their end, the catalog is
+    asked for others, and the store once more; after an upload that broke so, the next one has others.
     """
 
     scheme: str
@@ -80,17 +82,40 @@ class ObjectStorage:
         bucket, key = self._bucket_and_key(location)
         library = obstore_for(self.scheme)
         if self.scheme == "s3":  # its clients ask for the next credentials themselves
-            return library, client(self.scheme, bucket, self.properties, self.vended, most_retries), key
+            return library, client(self.scheme, bucket, self.properties, self.vended, most_retries, generation(self.vended)), key
         return library, client(self.scheme, bucket, merged(self.properties, self.vended), None, most_retries), key
 
+    def _credentials(self) -> Credentials | None:
+        return None if self.vended is None else current(self.vended)
+
+    def _renewing(self, ask: Callable[[], T]) -> T:
+        """Ask the store, and once more with other credentials where it refuses those that the catalog vends."""
+        used = self._credentials()
+        try:
+            return ask()
+        except AccessRefused:
+            if not self._has_others(used):
+                raise
+            return ask()
+
+    def _has_others(self, refused: Credentials | None) -> bool:
+        return self.vended is not None and refused is not None and renewed(self.vended, refused)
+
+    def _asked(self, location: str, doing: str, ask: Callable[[Any, Any, str], T]) -> T:
+        """Ask obstore (its module, the client of the bucket, the key in it), by renewed credentials if need be."""
+
+        def once() -> T:
+            library, store, key = self._client_and_key(location)
+            with _translated_errors(location, doing):
+                return ask(library, store, key)
+
+        return self._renewing(once)
+
     def read(self, location: str) -> bytes:
-        library, store, key = self._client_and_key(location)
-        with _translated_errors(location, "read"):
-            return bytes(library.get(store, key).bytes())
+        return self._asked(location, "read", lambda library, store, key: bytes(library.get(store, key).bytes()))
 
     def read_start(self, location: str, size: int) -> bytes:
-        library, store, key = self._client_and_key(location)
-        with _translated_errors(location, "read"):
+        def start(library: Any, store: Any, key: str) -> bytes:
             try:
                 return bytes(library.get(store, key, options={"range": (0, size)}).bytes())
             except Exception as error:
@@ -98,14 +123,20 @@ class ObjectStorage:
                     return b""
                 raise
 
+        return self._asked(location, "read", start)
+
     def open_input(self, location: str) -> pa.NativeFile:
-        system, path = self.arrow(location)
-        with _translated_errors(location, "open"):
-            return system.open_input_file(path)
+        def once() -> pa.NativeFile:
+            system, path = self.arrow(location)
+            with _translated_errors(location, "open"):
+                return system.open_input_file(path)
+
+        return self._renewing(once)
 
     @contextlib.contextmanager
     def open_output(self, location: str, *, overwrite: bool = False) -> Iterator[Any]:
         """Open a sink whose object appears when it is complete. An existing object is not detected: names of data files are unique."""
+        used = self._credentials()
         library, store, key = self._client_and_key(location)
         with _translated_errors(location, "write"):
             writer = library.open_writer(store, key)
@@ -114,22 +145,22 @@ class ObjectStorage:
             with _translated_errors(location, "write"):
                 writer.close()
         except BaseException as error:
+            if isinstance(error, AccessRefused):
+                self._has_others(used)
             with contextlib.suppress(Exception):  # the parts that were sent would be kept, and paid for, until somebody looks for them
                 writer.__exit__(type(error), error, None)
             raise
 
     def write(self, location: str, data: bytes, overwrite: bool = False, *, durable: bool = True, synced: bool = True) -> None:
         if overwrite:
-            library, store, key = self._client_and_key(location)
-            with _translated_errors(location, "write"):
-                library.put(store, key, data)
+            self._asked(location, "write", lambda library, store, key: library.put(store, key, data))
         elif not self._create(location, data):
             raise FileAlreadyExistsError(f"File {location} already exists.", file=location)
 
     def publish(self, location: str, data: bytes) -> bool:
         """Create an object unless there is one. Raises Unsupported where the store does not honour that condition."""
         self._client_and_key(location)  # so that what cannot be written is told of this object, not of the one it is tried with
-        self._check_conditional_writes(location)
+        self._renewing(lambda: self._check_conditional_writes(location))
         return self._create(location, data)
 
     def _check_conditional_writes(self, location: str) -> None:
@@ -145,21 +176,25 @@ class ObjectStorage:
             check_conditional_writes((self.scheme, self._split(location)[0], self.properties), location, create, self.delete)
 
     def _create(self, location: str, data: bytes) -> bool:
-        library, store, key = self._client_and_key(location)
+        may_be_applied = False
         for pause in _PAUSES:
+            used, (library, store, key) = self._credentials(), self._client_and_key(location)
             try:
                 library.put(store, key, data, mode="create", use_multipart=False)
                 return True
             except Exception as error:
                 failure = error
+            may_be_applied |= not _is_refused(library, failure) or bool(_REPEATED.search(str(failure)))
             # A client that repeats its request may meet its own object (412), and a lost answer may have been a success: read it back.
             stored = self._read_back(location)
             if isinstance(stored, bytes):
                 return stored == data
-            if not _CONFLICTING.search(str(failure)):
+            if _CONFLICTING.search(str(failure)):
+                time.sleep(pause)
+            elif used is self._credentials():  # which to read it back may have renewed
                 break
-            time.sleep(pause)
-        raise _not_created(library, failure, location, isinstance(stored, NoSuchFileError)) from failure
+        is_absent = isinstance(stored, NoSuchFileError)
+        raise _not_created(library, failure, location, is_absent or not may_be_applied) from failure
 
     def _read_back(self, location: str) -> bytes | FrazilError:
         try:
@@ -175,14 +210,10 @@ class ObjectStorage:
             return False
 
     def size(self, location: str) -> int:
-        library, store, key = self._client_and_key(location)
-        with _translated_errors(location, "inspect"):
-            return int(library.head(store, key)["size"])
+        return self._asked(location, "inspect", lambda library, store, key: int(library.head(store, key)["size"]))
 
     def delete(self, location: str) -> None:
-        library, store, key = self._client_and_key(location)
-        with _translated_errors(location, "delete"):
-            library.delete(store, key)
+        self._asked(location, "delete", lambda library, store, key: library.delete(store, key))
 
     def delete_many(self, locations: Iterable[str]) -> Failures:
         """Delete objects by lists of a thousand, one list after the other; the order within a list is the store's."""
@@ -196,8 +227,8 @@ class ObjectStorage:
         """Delete objects of one bucket. Where the store refuses a list, or one object of it, each is deleted alone, which tells which."""
         if len(locations) > 1:
             with contextlib.suppress(Exception):
-                library, store, _ = self._client_and_key(locations[0])
-                library.delete(store, [self._bucket_and_key(location)[1] for location in locations])
+                keys = [self._bucket_and_key(location)[1] for location in locations]
+                self._asked(locations[0], "delete", lambda library, store, _: library.delete(store, keys))
                 return []
         failed: Failures = []
         for location in locations:
@@ -210,24 +241,40 @@ class ObjectStorage:
         return failed
 
     def _keys(self, directory: str, after: str = "") -> Iterator[tuple[str, Any]]:
-        """List objects below a directory as (key below it, their metadata)."""
+        """List objects below a directory as (key below it, their metadata). Where the credentials end on the way, it goes on with others,
+        if the store lists in order."""
+        last, in_order = after, True
+        while True:
+            used = self._credentials()
+            try:
+                for rest, item in self._listed(directory, last):
+                    yield rest, item
+                    last, in_order = rest, in_order and rest > last
+                return
+            except AccessRefused:
+                if not (in_order and self._has_others(used)):
+                    raise
+
+    def _listed(self, directory: str, after: str) -> Iterator[tuple[str, Any]]:
         library, store, key = self._client_and_key(directory)
         offset = f"{key}/{after}" if after else None
-        with _translated_errors(directory, "list"):
-            for batch in library.list(store, prefix=key or None, offset=offset, chunk_size=1000):
-                for item in batch:
-                    rest = item["path"][len(key) :].lstrip("/") if key else item["path"]
-                    if rest > after:  # a store may take the offset for a hint: Azurite does
-                        yield rest, item
+        batches = iter(library.list(store, prefix=key or None, offset=offset, chunk_size=1000))
+        while True:
+            with _translated_errors(directory, "list"):
+                batch = next(batches, None)
+            if batch is None:
+                return
+            for item in batch:
+                rest = item["path"][len(key) :].lstrip("/") if key else item["path"]
+                if rest > after:  # a store may take the offset for a hint: Azurite does
+                    yield rest, item
 
     def list(self, prefix: str) -> Iterator[FileInfo]:
         for rest, item in self._keys(prefix):
             yield FileInfo(join(prefix, rest), int(item["size"]), int(item["last_modified"].timestamp() * 1000))
 
     def entries(self, directory: str) -> Entries:
-        library, store, key = self._client_and_key(directory)
-        with _translated_errors(directory, "list"):
-            listing = library.list_with_delimiter(store, prefix=key or None)
+        listing = self._asked(directory, "list", lambda library, store, key: library.list_with_delimiter(store, prefix=key or None))
         names = sorted(p.rstrip("/").rsplit("/", 1)[-1] for p in listing["common_prefixes"])
         files = [
             FileInfo(join(directory, name), int(item["size"]), int(item["last_modified"].timestamp() * 1000))
@@ -239,9 +286,8 @@ class ObjectStorage:
         return sorted({rest.split("/", 1)[0] for rest, _ in self._keys(directory, after)} - {MARKER})
 
     def directories(self, directory: str) -> Names:
-        library, store, key = self._client_and_key(directory)
-        with _translated_errors(directory, "list"):
-            prefixes = library.list_with_delimiter(store, prefix=key or None)["common_prefixes"]
+        listing = self._asked(directory, "list", lambda library, store, key: library.list_with_delimiter(store, prefix=key or None))
+        prefixes = listing["common_prefixes"]
         return sorted(p.rstrip("/").rsplit("/", 1)[-1] for p in prefixes)
 
     def is_directory(self, location: str) -> bool:
@@ -277,19 +323,21 @@ class _ObjectSink(io.RawIOBase):
         return len(data)
 
 
-def _not_created(library: Any, error: Exception, location: str, is_absent: bool) -> FrazilError:
-    """Translate the error of a conditional PUT whose object could not be read back. `is_absent`: the store says that there is none.
-
-    A refusal is certain, unless an earlier try of the same request may have been applied and nothing tells whether the object is there.
-    """
-    text = str(error)
-    if isinstance(error, library.exceptions.AlreadyExistsError) and not _CONFLICTING.search(text):
-        return PublishUnclear(f"The store reports that {location} exists, but it cannot be read.", file=location)
+def _is_refused(library: Any, error: Exception) -> bool:
+    """Tell whether a conditional PUT was refused, for whatever reason but an object of that name."""
+    if isinstance(error, library.exceptions.AlreadyExistsError):
+        return bool(_CONFLICTING.search(str(error)))
     refusals = (library.exceptions.PermissionDeniedError, library.exceptions.UnauthenticatedError, FileNotFoundError)
-    is_refusal = isinstance(error, refusals) or bool(_CLIENT_ERROR.search(text))
-    is_certain = is_absent or not _REPEATED.search(text)
-    if (is_refusal and is_certain) or (is_absent and _CONFLICTING.search(text)):
-        return _translated(error, location, "write")
+    return isinstance(error, refusals) or bool(_CLIENT_ERROR.search(str(error)) or _CONFLICTING.search(str(error)))
+
+
+def _not_created(library: Any, error: Exception, location: str, is_certain: bool) -> FrazilError:
+    """Translate the last error of a conditional PUT. `is_certain`: a refusal means that there is no object of ours, as no earlier try can
+    have been applied, or the store says so."""
+    if _is_refused(library, error):
+        return _translated(error, location, "write") if is_certain else _translated(error, location, "publish", PublishUnclear)
+    if isinstance(error, library.exceptions.AlreadyExistsError):
+        return PublishUnclear(f"The store reports that {location} exists, but it cannot be read.", file=location)
     return _translated(error, location, "publish", PublishUnclear)
 
 
@@ -331,15 +379,24 @@ def _translated(error: Exception, location: str, doing: str, kind: type[StorageE
         **dict.fromkeys(("UnauthenticatedError", *UNKNOWN_KEY), "Check the credentials of the catalog."),
     }.get(name) or _hint(str(error), scheme)
     answer = f"{name} ({code})" if code else name
+    if kind is StorageError and (name in _REFUSALS or code in _ENDED_CODES or _REFUSED_ACCESS.search(str(error))):
+        kind = AccessRefused
     return kind(f"Could not {doing} {location}: the store answered with {answer}.", hint=hint, file=location)
 
 
 _CODE = re.compile(r"<Code>([A-Za-z]{1,60})</Code>|AWS Error (?!UNKNOWN)([A-Z_]{1,60})\b|AWS Error UNKNOWN \((HTTP status \d{3})\)")
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound")
+_REFUSALS = ("PermissionDeniedError", "UnauthenticatedError", *UNKNOWN_KEY)
+_REFUSED_ACCESS = re.compile(  # an answer to HEAD has no text, and Amazon's to ended credentials the status 400
+    r"ACCESS_DENIED|PERMISSION_DENIED|UNAUTHENTICATED|40[13] (?:Forbidden|Unauthorized)|HTTP status(?: code)?:? 40[13]\b"
+    r"|HTTP status 400\) during HeadObject|performing HEAD .* 400 Bad Request",
+    re.I,
+)
+_ENDED_CODES = ("ExpiredToken", "InvalidToken", "TokenRefreshRequired")
 _ENDED = "The credentials have ended or are not valid any more: give the catalog new ones."
 _BUSY = "The store is overloaded: try again later, or with fewer tasks at a time."
 _HINTS = {
-    **dict.fromkeys(("ExpiredToken", "InvalidToken", "TokenRefreshRequired"), _ENDED),
+    **dict.fromkeys(_ENDED_CODES, _ENDED),
     **dict.fromkeys(("SlowDown", "SLOW_DOWN", "ServerBusy", "ServiceUnavailable"), _BUSY),
     "RequestTimeTooSkewed": "This machine's clock differs from the store's: set it.",
     "KeyTooLongError": "Keys of S3 have at most 1024 bytes. Where the values of a partition are longer, partition by truncate or bucket, "

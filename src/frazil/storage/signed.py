@@ -23,7 +23,7 @@ import pyarrow.fs
 
 from frazil.errors import CorruptData, FileAlreadyExistsError, NoSuchFileError, NotInstalledError, StorageError, Unsupported
 from frazil.storage.arrow_handler import StorageHandler
-from frazil.storage.base import storage_error
+from frazil.storage.base import AccessRefused, storage_error
 from frazil.storage.hdfs_files import HdfsInput
 from frazil.storage.object_options import options
 from frazil.storage.objects import CONFLICTS, UNKNOWN_KEY, ObjectStorage
@@ -47,7 +47,7 @@ Signer = Callable[[str, str, str, Mapping[str, str], str | None], SignedRequest]
 """Sign (method, url, region, headers, body); hashable and picklable. Two that are equal sign for the same table."""
 
 
-class SignedAccessError(StorageError):
+class SignedAccessError(AccessRefused):
     """Report that the store refuses a request, or that none is signed for it."""
 
 

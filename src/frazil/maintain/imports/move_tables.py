@@ -126,7 +126,7 @@ def _way_out(source: CatalogBackend, target: CatalogBackend, held: Identifier, i
     try:
         moved = target.load(identifier).metadata.table_uuid == source.load(held).metadata.table_uuid
     except NoSuchTableError:
-        return f"If it was cut off, rename_table({left!r}, {name!r}) in catalog {source.name!r} gives it its name back; then repeat the move."
+        return f"If it was cut off, rename_table({left!r}, {name!r}) in catalog {source.name!r} gives it its name; then repeat the move."
     except FrazilError as error:
         return f"What catalog {target.name!r} has could not be told: {error}"
     if not moved:
