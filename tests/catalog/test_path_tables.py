@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import frazil
 from frazil.catalog import CatalogBackend, Committed, Conflict, LoadedTable, Unknown, create_at, load_backend, load_location, path_files
 from frazil.codec.metadata_json import encode_metadata
 from frazil.errors import CorruptData, NoSuchFileError, NoSuchTableError, StorageError, Unsupported, ValidationError
@@ -440,3 +441,14 @@ def test_directories_may_be_links(backend: CatalogBackend, tmp_path: Path, linke
     assert backend.load(TABLE).metadata == table.metadata
     newer = committed(backend.swap(backend.load(TABLE), changed(backend.load(TABLE), a="1")))
     assert load_location(f"{tmp_path}/w/db/t/metadata/v3.metadata.json")[1].metadata == newer.metadata
+
+
+@pytest.mark.parametrize("purge", [False, True])
+def test_a_table_whose_directory_is_a_link_is_dropped(tmp_path: Path, purge: bool) -> None:
+    catalog = frazil.load_catalog("p", type="path", warehouse=str(tmp_path / "w"))
+    catalog.create_table("db.t", "id bigint").append([{"id": 1}])
+    (tmp_path / "w/db/t").rename(tmp_path / "moved")
+    (tmp_path / "w/db/t").symlink_to(tmp_path / "moved")
+    assert catalog.load_table("db.t").count() == 1
+    (catalog.purge_table if purge else catalog.drop_table)("db.t")
+    assert list((tmp_path / "w/db").iterdir()) == [] and not (tmp_path / "moved").exists() and not catalog.table_exists("db.t")
