@@ -31,7 +31,8 @@ Resolve = Callable[[tuple[str, ...]], "DataFrame | tuple[str, ...]"]
 
 def query_frame(spark: Any, name: str, sql: str, schema: Schema, query_columns: Sequence[str], resolve: Resolve) -> DataFrame:
     """Return the rows of a view, with the names and types of its schema. `query_columns`: the names that the query's columns had when the
-    view was made; none, or names that several columns have: they count by position. Raises Unsupported on Spark Connect, InvalidInput where Spark refuses the query."""
+    view was made; none, or names that several columns have: they count by position. Raises Unsupported on Spark Connect, InvalidInput where
+    Spark refuses the query."""
     if jvm_of(spark) is None:
         hint = "The SQL is that of view.sql_for('spark'); on a classic session view.to_spark() runs it."
         raise Unsupported(f"View {name} cannot be run on Spark Connect.", hint=hint, view=name)
