@@ -5,6 +5,7 @@ Each property is supported or refused by name: with a property silently ignored,
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 from collections.abc import Mapping
@@ -182,6 +183,7 @@ def _adls(properties: Mapping[str, str], host: str) -> Options:
     host = _host_of_account(properties, host.lower())
     account = host.partition(".")[0] or None
     name, secrets, parts = _account_of(properties, account, host)
+    _check_key(secrets)
     blob, dfs = _endpoints(parts, name, host)
     config = _without_none(account_name=name, endpoint=blob) | secrets
     arrow = _without_none(account_name=name) | secrets
@@ -190,6 +192,15 @@ def _adls(properties: Mapping[str, str], host: str) -> Options:
         arrow["sas_token"] = "?" + arrow.pop("sas_key").removeprefix("?")  # pyarrow appends it to addresses as it is
     arrow |= _arrow_addresses(name, "account_key" in secrets, blob, dfs)
     return Options(config, {"allow_http": True} if blob and blob.startswith("http://") else {}, arrow)
+
+
+def _check_key(secrets: Mapping[str, str]) -> None:
+    """Check that the key of an account is one. Raises InvalidInput, which does not show it: with another text pyarrow ends the process."""
+    try:
+        base64.b64decode(secrets.get("account_key", ""), validate=True)
+    except ValueError:
+        text = "The key of the Azure account (adls.account-key, or AccountKey in adls.connection-string) is not Base64."
+        raise InvalidInput(text, hint="Copy it from Azure's portal, with the = at its end.") from None
 
 
 def _arrow_addresses(name: str | None, is_signed_by_key: bool, blob: str | None, dfs: str | None) -> dict[str, str]:

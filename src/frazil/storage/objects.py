@@ -244,6 +244,7 @@ class ObjectStorage:
         """List objects below a directory as (key below it, their metadata). Where the credentials end on the way, it goes on with others,
         if the store lists in order."""
         last, in_order = after, True
+        refused_at: str | None = None
         while True:
             used = self._credentials()
             try:
@@ -252,8 +253,9 @@ class ObjectStorage:
                     last, in_order = rest, in_order and rest > last
                 return
             except AccessRefused:
-                if not (in_order and self._has_others(used)):
+                if refused_at == last or not (in_order and self._has_others(used)):
                     raise
+                refused_at = last
 
     def _listed(self, directory: str, after: str) -> Iterator[tuple[str, Any]]:
         library, store, key = self._client_and_key(directory)

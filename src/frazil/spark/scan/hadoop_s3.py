@@ -82,8 +82,10 @@ def _contradicting(spark: Any, bucket: str, settings: dict[str, str]) -> str | N
     general = {f"fs.s3a.bucket.{bucket}.{key.removeprefix('fs.s3a.')}": key for key in _OF_BUCKET} | {key: key for key in _CHOSEN}
     stores = (*_KEY_STORES, f"fs.s3a.bucket.{bucket}.security.credential.provider.path") if "fs.s3a.access.key" in settings else ()
     for key, value in hadoop_settings(spark, [*general, *stores]).items():
-        said = settings.get(general.get(key, ""))
-        if value != said if said or key in stores else general[key] == _ENDPOINT and not _AMAZON.fullmatch(value):
+        wanted = settings.get(general.get(key, ""))
+        if key in stores or (wanted and value != wanted):
+            return key
+        if not wanted and general[key] == _ENDPOINT and not _AMAZON.fullmatch(value):
             return key
     return None
 

@@ -110,18 +110,18 @@ def _knows_cloud(spark: Any, location: str, store: str, storage: Storage) -> boo
     """Tell whether the session itself says how to reach a store of Azure or Google for which the catalog has properties: these do not reach
     the JVM."""
     stem, keys = ("adls.", _ACCOUNT) if scheme_of(location) == "abfss" else ("gcs.", _GOOGLE)
-    own = {key: value for key, value in catalog_properties(storage) if key.startswith(stem)}
-    if not own:
+    own_properties = {key: value for key, value in catalog_properties(storage) if key.startswith(stem)}
+    if not own_properties:
         return True
     host = host_of(location)
-    known = any(value != _DEFAULT for value in hadoop_settings(spark, [*keys, *(f"{key}.{host}" for key in keys if host)]).values())
-    if (address := own.get("gcs.service.host")) is not None:
+    is_known = any(value != _DEFAULT for value in hadoop_settings(spark, [*keys, *(f"{key}.{host}" for key in keys if host)]).values())
+    if (address := own_properties.get("gcs.service.host")) is not None:
         root = hadoop_settings(spark, ["fs.gs.storage.root.url"]).get("fs.gs.storage.root.url", "")
-        known = root.rstrip("/") == address.rstrip("/")
-    if not known:
+        is_known = root.rstrip("/") == address.rstrip("/")
+    if not is_known:
         why = f"the catalog's properties {stem}… do not reach Spark's own scan, and the session has none for it"
         tell_once(f"Files at {store} are read by Arrow in Python tasks, since {why}.")
-    return known
+    return is_known
 
 
 def _is_same_cluster(spark: Any, store: str, storage: Storage) -> bool:
@@ -136,9 +136,9 @@ def _is_same_cluster(spark: Any, store: str, storage: Storage) -> bool:
             return False
     nodes = f"dfs.ha.namenodes.{authority}"
     addresses = [f"dfs.namenode.rpc-address.{authority}.{node.strip()}" for node in settings.config.get(nodes, "").split(",")]
-    known = [key for key in (nodes, f"dfs.namenode.rpc-address.{authority}", *addresses) if key in settings.config]
-    session = hadoop_settings(spark, known)
-    return all(session.get(key) == settings.config[key] for key in known)
+    own_keys = [key for key in (nodes, f"dfs.namenode.rpc-address.{authority}", *addresses) if key in settings.config]
+    session_settings = hadoop_settings(spark, own_keys)
+    return all(session_settings.get(key) == settings.config[key] for key in own_keys)
 
 
 def hadoop_options(spark: Any, locations: Sequence[str], storage: Storage) -> dict[str, str]:
