@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow.fs
@@ -13,11 +17,12 @@ import frazil
 from frazil.errors import FrazilError, NoSuchFileError, StorageError, Unsupported
 from frazil.storage import PublishUnclear, Storage, storage_for
 from frazil.storage.object_clients import arrow_system
+from frazil.storage.objects import ObjectStorage
 from frazil.storage.routing import routed
 from frazil.storage.signed import SignedRequest
 from tests.storage.fake_s3 import FakeS3, fake_s3
 
-ROOT = "s3://b/db/t"
+ROOT, ROOT_FOLDER = "s3://b/db/t", Path(__file__).resolve().parents[2]
 KEY = "/b/db/t/metadata/v2"
 
 
@@ -168,3 +173,33 @@ def test_a_backslash_that_azure_takes_for_a_slash_is_refused() -> None:
     for ask in (storage.read, storage.delete, storage.open_input):
         with pytest.raises(Unsupported, match="backslash"):
             ask(location)
+
+
+TOKENS = """
+import sys
+from frazil.errors import StorageError
+from frazil.storage import storage_for
+location = "abfss://c@acc.dfs.core.windows.net/t/f"
+storage = storage_for(location, {"adls.tenant-id": "t", "adls.client-id": "c", "adls.client-secret": "wrong"})
+for ask in (storage.open_input, lambda file: storage.arrow(file)[0].open_input_file(file)):
+    try:
+        ask(location)
+    except StorageError:
+        print("told")
+"""
+
+
+def test_a_token_of_azure_that_cannot_be_had_is_an_error_and_does_not_end_the_process() -> None:
+    """Nobody answers at the address to which this process would go for a token."""
+    environment = os.environ | {"HTTPS_PROXY": "http://127.0.0.1:1", "https_proxy": "http://127.0.0.1:1", "PYTHONPATH": str(ROOT_FOLDER / "src")}
+    done = subprocess.run([sys.executable, "-c", TOKENS], capture_output=True, text=True, timeout=120, env=environment)
+    assert done.returncode == 0 and done.stdout.split() == ["told", "told"], done.stderr
+
+
+def test_an_object_is_read_by_ranges_where_pyarrow_is_not_asked(s3: FakeS3) -> None:
+    s3.objects["/b/db/t/f"] = bytes(range(100))
+    with ObjectStorage("s3", tuple(sorted(s3.properties.items())))._open_by_ranges(f"{ROOT}/f") as opened:
+        opened.seek(90)
+        assert opened.read(100) == bytes(range(90, 100)) and opened.read(1) == b""
+        opened.seek(0)
+        assert opened.read(3) == b"\0\1\2"

@@ -123,6 +123,12 @@ def arrow_system(scheme: str, properties: Properties, host: str) -> pyarrow.fs.F
         raise InvalidInput(f"The catalog's options for {scheme} are not valid for its store.") from None
 
 
+def asks_for_tokens(scheme: str, properties: Properties, host: str) -> bool:
+    """Tell whether a client of Azure has to ask for tokens, for want of a key and a signature. Where it is refused one, or the server that
+    gives them cannot be reached, pyarrow ends the process; obstore raises an error, so it reads the files."""
+    return scheme == "abfss" and not options(scheme, dict(properties), host).arrow.keys() & {"account_key", "sas_token"}
+
+
 def _patience(scheme: str) -> dict[str, Any]:
     """Return how often pyarrow asks again, so that it bears what obstore does. By itself it gives S3 up at the third busy answer, within a
     second, and asks a server of Google's that cannot be reached for a quarter of an hour."""

@@ -18,10 +18,12 @@ import pyarrow as pa
 import pyarrow.fs
 
 from frazil.errors import FileAlreadyExistsError, FrazilError, InvalidInput, NoSuchFileError, StorageError, Unsupported
+from frazil.storage.arrow_handler import StorageHandler
 from frazil.storage.base import MARKER, AccessRefused, Entries, Failures, FileInfo, Names, PublishUnclear, hide_secrets, storage_error
 from frazil.storage.conditional import check_conditional_writes
+from frazil.storage.hdfs_files import HdfsInput
 from frazil.storage.locations import join, scheme_of
-from frazil.storage.object_clients import EXTRAS, arrow_system, client, obstore_for, split_container
+from frazil.storage.object_clients import EXTRAS, arrow_system, asks_for_tokens, client, obstore_for, split_container
 from frazil.storage.vended import Credentials, CredentialsSource, current, generation, merged, renewed
 
 T = TypeVar("T")
@@ -60,7 +62,10 @@ class ObjectStorage:
     def arrow(self, location: str) -> tuple[pa.fs.FileSystem, str]:
         bucket, key = self._bucket_and_key(location)
         container, host = split_container(self.scheme, bucket)
-        return arrow_system(self.scheme, merged(self.properties, self.vended), host), f"{container}/{key}"
+        properties = merged(self.properties, self.vended)
+        if asks_for_tokens(self.scheme, properties, host):
+            return pa.fs.PyFileSystem(StorageHandler(self)), location
+        return arrow_system(self.scheme, properties, host), f"{container}/{key}"
 
     def _split(self, location: str) -> tuple[str, str]:
         match = _LOCATION.fullmatch(location)
@@ -128,10 +133,20 @@ class ObjectStorage:
     def open_input(self, location: str) -> pa.NativeFile:
         def once() -> pa.NativeFile:
             system, path = self.arrow(location)
+            if path == location:  # the system would ask this storage
+                return self._open_by_ranges(location)
             with _translated_errors(location, "open"):
                 return system.open_input_file(path)
 
         return self._renewing(once)
+
+    def _open_by_ranges(self, location: str) -> pa.NativeFile:
+        return pa.PythonFile(HdfsInput(_RangeReader(self, location, self.size(location)), contextlib.nullcontext), "r")
+
+    def read_range(self, location: str, offset: int, length: int) -> bytes:
+        """Read a part of an object that lies within it."""
+        end = offset + length
+        return self._asked(location, "read", lambda library, store, key: bytes(library.get_range(store, key, start=offset, end=end)))
 
     @contextlib.contextmanager
     def open_output(self, location: str, *, overwrite: bool = False) -> Iterator[Any]:
@@ -307,6 +322,21 @@ class ObjectStorage:
     def delete_tree(self, location: str) -> None:
         for failed, error in self.delete_many([info.location for info in self.list(location)]):
             raise storage_error(error, failed, "delete") from error
+
+
+@dataclass(frozen=True)
+class _RangeReader:
+    """Read ranges of an object whose size is known."""
+
+    storage: ObjectStorage
+    location: str
+    size: int
+
+    def file_length(self) -> int:
+        return self.size
+
+    def read_range(self, offset: int, length: int) -> bytes:
+        return self.storage.read_range(self.location, offset, length)
 
 
 class _ObjectSink(io.RawIOBase):

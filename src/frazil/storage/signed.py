@@ -359,7 +359,8 @@ def _error(status: int, body: bytes, location: str, doing: str, repeated: int = 
     if status in (409, 412) and code not in CONFLICTS:
         return FileAlreadyExistsError(f"File {location} already exists.", file=location)
     shown_code = f" ({code[:100]})" if code.isalnum() else ""
-    text = f"Could not {doing} {location}: the store answered with HTTP {status}{shown_code}{f' after {repeated} retries' if repeated else ''}."
+    retries = f" after {repeated} retries" if repeated else ""
+    text = f"Could not {doing} {location}: the store answered with HTTP {status}{shown_code}{retries}."
     if status in (401, 403) or code in UNKNOWN_KEY:
         return SignedAccessError(text, hint="The catalog's server signed the request; ask who runs it for its keys.", file=location)
     return StorageError(text, file=location)
