@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import frazil
 from frazil.catalog import CatalogBackend, Committed, Conflict, LoadedTable, Unknown, create_at, load_backend, load_location, path_files
 from frazil.codec.metadata_json import encode_metadata
 from frazil.errors import CorruptData, NoSuchFileError, NoSuchTableError, StorageError, Unsupported, ValidationError
@@ -471,3 +472,14 @@ def test_a_table_that_holds_another_is_not_dropped(backend: CatalogBackend, tmp_
     shutil.rmtree(tmp_path / "w/db/t/u")
     backend.drop_table(TABLE, purge=purge)
     assert not backend.table_exists(TABLE)
+
+
+@pytest.mark.parametrize("purge", [False, True])
+def test_a_table_whose_directory_is_a_link_is_dropped(tmp_path: Path, purge: bool) -> None:
+    catalog = frazil.load_catalog("p", type="path", warehouse=str(tmp_path / "w"))
+    catalog.create_table("db.t", "id bigint").append([{"id": 1}])
+    (tmp_path / "w/db/t").rename(tmp_path / "moved")
+    (tmp_path / "w/db/t").symlink_to(tmp_path / "moved")
+    assert catalog.load_table("db.t").count() == 1
+    (catalog.purge_table if purge else catalog.drop_table)("db.t")
+    assert list((tmp_path / "w/db").iterdir()) == [] and not (tmp_path / "moved").exists() and not catalog.table_exists("db.t")

@@ -222,3 +222,27 @@ def test_an_entry_that_cannot_be_dropped_is_told(old: Catalog, tmp_path: Path, m
     with pytest.raises(StorageError, match=r"is in catalog 'new' now.*drop_table\('a\.t__moving_.*never purge"):
         old.migrate_to(new, "a.t")
     assert new.load_table("a.t").count() == 2
+
+
+def test_what_a_killed_move_left_is_told_and_never_moved_under_its_passing_name(old: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    new, left = sql(tmp_path, "new"), "a.t__moving_0123abcd"
+    old.rename_table("a.t", left)  # as far as a process came that was killed before the new catalog had the table
+    for tables in ("a.t", None, left):
+        with pytest.raises((NoSuchTableError, Unsupported), match="cut off") as told:
+            old.migrate_to(new, tables)
+        assert f"rename_table('{left}', 'a.t') in catalog 'old'" in str(told.value.hint)
+    assert [name for name, _ in old.migrate_to(new, dry_run=True).problems] == [("a", "t__moving_0123abcd")] and new.list_namespaces() == []
+    old.rename_table(left, "a.t")
+    with monkeypatch.context() as m:  # killed when the new catalog had it
+        m.setattr(old._backend, "drop_table", failing(KeyboardInterrupt()))
+        with pytest.raises(KeyboardInterrupt):
+            old.migrate_to(new, "a.t")
+    [held] = old.list_tables("a")
+    for tables in ("a.t", None):
+        with pytest.raises((NoSuchTableError, Unsupported), match="cut off") as told:
+            old.migrate_to(new, tables)
+        assert f"drop_table('{'.'.join(held)}') in catalog 'old', and never purge it" in str(told.value.hint)
+    assert new.list_tables("a") == [("a", "t")]
+    old.drop_table(held)
+    old.migrate_to(new)
+    assert new.load_table("a.t").count() == new.load_table("a.b.u").count() == 2 and old.list_tables("a") == []

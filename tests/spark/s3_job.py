@@ -15,6 +15,7 @@ import s3_vending
 import frazil
 from frazil.spark.host import jvm_hadoop
 from frazil.spark.host.jvm import class_is_loaded
+from frazil.spark.scan.paths import jvm_can_open
 
 endpoint, bucket, jars, *addresses = sys.argv[1:]
 warned: list[str] = []
@@ -93,7 +94,27 @@ for address in addresses:
     served = frazil.load_catalog("served", type="rest", uri=address, **{"s3.endpoint": endpoint})
     served.create_namespace(space := f"v{os.getpid()}")
     found["served"] = read(s3_vending.written(served, f"{space}.t"))
-spark.sparkContext._jsc.hadoopConfiguration().set("fs.s3a.endpoint", "http://127.0.0.1:1")
+hadoop = spark.sparkContext._jsc.hadoopConfiguration()
+hadoop.set(f"fs.s3a.bucket.{bucket}.endpoint", "http://127.0.0.1:1")
+frazil.clear_caches()
+found["other endpoint of the bucket"] = read(catalog_of("one").load_table("db.t"))
+hadoop.unset(f"fs.s3a.bucket.{bucket}.endpoint")
+if jars != "none":
+    os.environ["AWS_ENDPOINT_URL_S3"] = endpoint  # after the JVM began, which knows nothing of it
+    told = frazil.load_catalog(
+        "told", type="sql", uri="sqlite:///told.db", warehouse=f"s3://{bucket}-env",
+        **{"s3.access-key-id": "testuser", "s3.secret-access-key": "testtest-" + "S3CRET"},
+    )  # fmt: skip
+    told.create_namespace("db")
+    t = told.create_table("db.t", "id bigint, kind string")
+    t.append(pa.table({"id": [1], "kind": ["a"]}))
+    found["endpoint of the environment"] = read(t)
+    del os.environ["AWS_ENDPOINT_URL_S3"]
+    hadoop.set("fs.s3a.endpoint", "http://127.0.0.1:1")
+    frazil.clear_caches()
+    known = frazil.load_catalog("known", type="sql", uri="sqlite:///known.db", warehouse=f"s3://{bucket}-known", **{"s3.access-key-id": "a", "s3.secret-access-key": "b"})
+    found["endpoint of the session alone"] = jvm_can_open(spark, f"s3://{bucket}-known/f", {}, known._backend._storage(f"s3://{bucket}-known/f"))
+hadoop.set("fs.s3a.endpoint", "http://127.0.0.1:1")
 frazil.clear_caches()
 found["other endpoint"] = read(catalog_of("one").load_table("db.t"))
 print("FOUND " + json.dumps({**found, "warned": warned}))

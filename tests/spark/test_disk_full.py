@@ -71,6 +71,8 @@ def test_a_place_that_cannot_be_written_is_an_error_of_frazil_with_the_path(cata
         ("java.io.IOException: Mkdirs failed to create file:/w/t/data/p=1 (exists=false, cwd=file:/)", "file:/w/t/data/p=1", None),
         ("frazil.errors.StorageError: Could not write the temporary file /tmp/k: Disk quota exceeded. The quota …", "/tmp/k", "EDQUOT"),
         ("frazil.errors.StorageError: Could not look at s3://b/t: the store answered with Generic.", "s3://b/t", None),
+        ("frazil.storage.base.AccessRefused: Could not open s3://b/t: the store answered with OSError (ACCESS_DENIED).", "s3://b/t", None),
+        ("frazil.storage.signed.SignedAccessError: Could not read s3://b/t: the store answered with HTTP 403.", "s3://b/t", None),
     ],
 )
 def test_the_texts_of_the_jvm_and_of_tasks_are_understood(text, file, code):

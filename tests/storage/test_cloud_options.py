@@ -57,3 +57,13 @@ def test_a_token_of_google_is_sent_though_the_environment_says_to_sign_nothing(m
                     read("gs://b/k")
             assert [headers.get("authorization") for _, _, headers in store.asked[-2:]] == [sent, sent]
     client.cache_clear()
+
+
+@pytest.mark.parametrize("key", ["not-base64", "YQ", "YQ==!"])
+@pytest.mark.parametrize("form", ["key", "connection"])
+def test_a_key_of_azure_that_is_none_is_refused_and_does_not_end_the_process(key: str, form: str) -> None:
+    connection = {"adls.connection-string": f"AccountName=acc;AccountKey={key}"}
+    given = connection if form == "connection" else {"adls.account-key": key}
+    with pytest.raises(InvalidInput, match="Base64") as told:
+        options("abfss", given, "acc.dfs.core.windows.net")
+    assert key not in str(told.value)

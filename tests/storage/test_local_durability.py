@@ -150,3 +150,29 @@ def test_no_descriptor_is_left_open_by_failures(tmp_path: pathlib.Path, monkeypa
             except StorageError:
                 assert tape.fired
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
+def test_a_file_that_cannot_be_looked_at_is_not_taken_for_missing(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    storage, asked = storage_for(str(tmp_path)), list[str]()
+    assert not storage.exists(f"{tmp_path}/none") and not storage.exists(f"{tmp_path}/{'x' * 300}")
+
+    def fail(path: str) -> Any:
+        asked.append(path)
+        raise OSError(number, os.strerror(number), path)
+
+    monkeypatch.setattr(os, "stat", fail)
+    with pytest.raises(StorageError, match="inspect"):
+        storage.exists(f"{tmp_path}/f")
+    assert asked == [f"{tmp_path}/f"]
+
+
+@pytest.mark.parametrize("kind", ["linked", "dangling"])
+def test_a_directory_that_is_a_link_is_deleted_with_what_it_leads_to(tmp_path: pathlib.Path, kind: str) -> None:
+    real, link = tmp_path / "disk" / "t", tmp_path / "t"
+    if kind == "linked":
+        (real / "data").mkdir(parents=True)
+        (real / "data" / "f").write_bytes(b"x")
+    link.symlink_to(real)
+    storage_for(str(tmp_path)).delete_tree(str(link))
+    assert not os.path.lexists(real) and [n for n in os.listdir(tmp_path) if n != "disk"] == []

@@ -36,6 +36,10 @@ class PublishUnclear(StorageError):
     """Report that `publish` failed after others may have seen the file, so that it may or may not exist."""
 
 
+class AccessRefused(StorageError):
+    """Report that a store refuses a request: by its credentials, or by their permissions."""
+
+
 class Storage(Protocol):
     """Read and write files by location. Picklable. Raises NoSuchFileError, AlreadyExists and StorageError, never a raw OSError."""
 

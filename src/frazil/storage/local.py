@@ -26,6 +26,7 @@ from frazil.storage.locations import local_path_of
 
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 _DISK = {errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG, errno.EROFS}
+_HIDDEN = {errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE}
 _AT_FDCWD, _RENAME_NOREPLACE, _RENAME_EXCHANGE = -100, 1, 2
 
 
@@ -121,7 +122,14 @@ class LocalStorage:
         return won
 
     def exists(self, location: str) -> bool:
-        return os.path.exists(local_path_of(location))
+        path = local_path_of(location)
+        try:
+            os.stat(path)
+        except OSError as error:
+            if error.errno in _HIDDEN:  # whether it is there cannot be told
+                raise storage_error(error, location, "inspect") from error
+            return False
+        return True
 
     def size(self, location: str) -> int:
         with translated_errors(location, "inspect"):
@@ -195,11 +203,16 @@ class LocalStorage:
 
     def delete_tree(self, location: str) -> None:
         path = local_path_of(location).rstrip("/")
-        aside = _beside(path)
+        aside, linked = _beside(path), os.path.realpath(path) if os.path.islink(path) else None
         with translated_errors(location, "delete"):
             os.rename(path, aside)  # removes it from its place atomically, even if deleting the files fails later
             sync_directory(os.path.dirname(path))
-            shutil.rmtree(aside)
+            if linked is None:
+                shutil.rmtree(aside)
+                return
+            if os.path.isdir(linked):
+                shutil.rmtree(linked)
+            os.unlink(aside)
 
 
 def _walk(root: str, shown: str) -> Iterator[FileInfo]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow.fs
@@ -45,9 +45,11 @@ def obstore_for(scheme: str) -> Any:
 
 @functools.lru_cache(maxsize=64)
 def client(
-    scheme: str, bucket: str, properties: Properties, vended: CredentialsSource | None = None, most_retries: int | None = None
-) -> Any:
-    """Make obstore's client of a bucket (in Azure `container@host`). With `vended` it asks for the credentials of the moment itself."""
+    scheme: str, bucket: str, properties: Properties, vended: CredentialsSource | None = None, most_retries: int | None = None,
+    generation: int = 0,
+) -> Any:  # fmt: skip
+    """Make obstore's client of a bucket (in Azure `container@host`). With `vended` it asks for the credentials of the moment itself, and
+    keeps them till their end: where a store has refused them before, `generation` asks for another client."""
     container, host = split_container(scheme, bucket)
     chosen, stores = options(scheme, dict(merged(properties, vended)), host), obstore_for(scheme).store
     make = {"s3": stores.S3Store, "gs": stores.GCSStore, "abfss": stores.AzureStore}[scheme]
@@ -113,12 +115,26 @@ def _azure_provider(config: dict[str, Any]) -> Callable[[], dict[str, Any]] | No
 @functools.lru_cache(maxsize=16)
 def arrow_system(scheme: str, properties: Properties, host: str) -> pyarrow.fs.FileSystem:
     """Make pyarrow's file system. `host`: that of a location in Azure."""
-    chosen = options(scheme, dict(properties), host).arrow
+    chosen = {**options(scheme, dict(properties), host).arrow, **_patience(scheme)}
     make = {"s3": pyarrow.fs.S3FileSystem, "gs": pyarrow.fs.GcsFileSystem, "abfss": pyarrow.fs.AzureFileSystem}[scheme]
     try:
         return make(**chosen)
     except (TypeError, ValueError):  # its text may show the options, which hold secrets
         raise InvalidInput(f"The catalog's options for {scheme} are not valid for its store.") from None
+
+
+def asks_for_tokens(scheme: str, properties: Properties, host: str) -> bool:
+    """Tell whether a client of Azure has to ask for tokens, for want of a key and a signature. Where it is refused one, or the server that
+    gives them cannot be reached, pyarrow ends the process; obstore raises an error, so it reads the files."""
+    return scheme == "abfss" and not options(scheme, dict(properties), host).arrow.keys() & {"account_key", "sas_token"}
+
+
+def _patience(scheme: str) -> dict[str, Any]:
+    """Return how often pyarrow asks again, so that it bears what obstore does. By itself it gives S3 up at the third busy answer, within a
+    second, and asks a server of Google's that cannot be reached for a quarter of an hour."""
+    if scheme == "s3":
+        return {"retry_strategy": pyarrow.fs.AwsDefaultS3RetryStrategy(max_attempts=9)}
+    return {"retry_time_limit": timedelta(seconds=60)} if scheme == "gs" else {}
 
 
 def split_container(scheme: str, bucket: str) -> tuple[str, str]:

@@ -5,6 +5,7 @@ Each property is supported or refused by name: with a property silently ignored,
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 from collections.abc import Mapping
@@ -110,7 +111,7 @@ def _s3(properties: Mapping[str, str]) -> Options:
             raise InvalidInput(f"Catalog property s3.{present} is given without s3.{missing}.", hint="They belong together.")
     if anonymous and access_key:
         raise InvalidInput("Catalog properties s3.anonymous and s3.access-key-id contradict each other.")
-    endpoint, region = _s3_endpoint(properties), s3_option("region") or _environment("AWS_REGION", "AWS_DEFAULT_REGION") or "us-east-1"
+    endpoint, region = s3_endpoint(properties), s3_region(properties)
     connect, request = _seconds(properties, "s3.connect-timeout", 10), _seconds(properties, "s3.request-timeout", 60)
     config = _without_none(
         endpoint=endpoint, region=region, access_key_id=access_key or None, secret_access_key=secret_key or None,
@@ -135,7 +136,12 @@ def _environment(*names: str) -> str | None:
     return next(filter(None, map(os.environ.get, names)), None)
 
 
-def _s3_endpoint(properties: Mapping[str, str]) -> str | None:
+def s3_region(properties: Mapping[str, str]) -> str:
+    """Find the region of S3: the catalog's, else that of the environment, else Amazon's first."""
+    return properties.get("s3.region", properties.get("client.region")) or _environment("AWS_REGION", "AWS_DEFAULT_REGION") or "us-east-1"
+
+
+def s3_endpoint(properties: Mapping[str, str]) -> str | None:
     """Find the endpoint of S3, without a bucket and a slash at the end; None: Amazon's for the region."""
     configured = properties.get("s3.endpoint")
     where = "Catalog property s3.endpoint" if configured is not None else "The endpoint in the environment (AWS_ENDPOINT_URL)"
@@ -177,6 +183,7 @@ def _adls(properties: Mapping[str, str], host: str) -> Options:
     host = _host_of_account(properties, host.lower())
     account = host.partition(".")[0] or None
     name, secrets, parts = _account_of(properties, account, host)
+    _check_key(secrets)
     blob, dfs = _endpoints(parts, name, host)
     config = _without_none(account_name=name, endpoint=blob) | secrets
     arrow = _without_none(account_name=name) | secrets
@@ -185,6 +192,15 @@ def _adls(properties: Mapping[str, str], host: str) -> Options:
         arrow["sas_token"] = "?" + arrow.pop("sas_key").removeprefix("?")  # pyarrow appends it to addresses as it is
     arrow |= _arrow_addresses(name, "account_key" in secrets, blob, dfs)
     return Options(config, {"allow_http": True} if blob and blob.startswith("http://") else {}, arrow)
+
+
+def _check_key(secrets: Mapping[str, str]) -> None:
+    """Check that the key of an account is one. Raises InvalidInput, which does not show it: with another text pyarrow ends the process."""
+    try:
+        base64.b64decode(secrets.get("account_key", ""), validate=True)
+    except ValueError:
+        text = "The key of the Azure account (adls.account-key, or AccountKey in adls.connection-string) is not Base64."
+        raise InvalidInput(text, hint="Copy it from Azure's portal, with the = at its end.") from None
 
 
 def _arrow_addresses(name: str | None, is_signed_by_key: bool, blob: str | None, dfs: str | None) -> dict[str, str]:

@@ -9,24 +9,34 @@ import contextlib
 import io
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import pyarrow as pa
 import pyarrow.fs
 
 from frazil.errors import FileAlreadyExistsError, FrazilError, InvalidInput, NoSuchFileError, StorageError, Unsupported
-from frazil.storage.base import MARKER, Entries, Failures, FileInfo, Names, PublishUnclear, hide_secrets, storage_error
+from frazil.storage.arrow_handler import StorageHandler
+from frazil.storage.base import MARKER, AccessRefused, Entries, Failures, FileInfo, Names, PublishUnclear, hide_secrets, storage_error
 from frazil.storage.conditional import check_conditional_writes
+from frazil.storage.hdfs_files import HdfsInput
 from frazil.storage.locations import join, scheme_of
-from frazil.storage.object_clients import EXTRAS, arrow_system, client, obstore_for, split_container
-from frazil.storage.vended import CredentialsSource, merged
+from frazil.storage.object_clients import EXTRAS, arrow_system, asks_for_tokens, client, obstore_for, split_container
+from frazil.storage.vended import Credentials, CredentialsSource, current, generation, merged, renewed
 
+T = TypeVar("T")
 OBJECT_SCHEMES = set(EXTRAS)
 _PROBE_RETRIES = 2
 UNKNOWN_KEY = ("InvalidAccessKeyId", "XAdminUserNotFound")
 """What stores of S3's kind say of an access key that they do not know: Amazon's with status 403, VersityGW with 404."""
+_PAUSES = (0.1, 0.3, 1.0, 3.0, 0.0)  # seconds after each try to create an object beside another conditional request; after the last, none
+CONFLICTS = ("ConditionalRequestConflict", "OperationAborted")
+"""What S3 may answer either of two conditional requests at once: nothing was applied, and it is to be sent again."""
+_CONFLICTING = re.compile("|".join(CONFLICTS))
+_REPEATED = re.compile(r"after [1-9]\d* retries")
+_CLIENT_ERROR = re.compile(r"(?:non-2xx status code:|answered with HTTP) 4(?!08|09|12|25|29)\d\d\b")
 _REFUSED = re.compile(r"(?:^|/)\.{0,2}(?=/)|(?:^|/)\.{1,2}$|[\x00-\x1f\x7f]")
 # The bucket may become a part of an address, in which these characters would end the host: keys would be sent to another one.
 _LOCATION = re.compile(r"[A-Za-z0-9]+://(?P<bucket>[^/@#?%\\\x00-\x20\x7f]+(?:@[^/@#?%\\\x00-\x20\x7f]*)?)(?:/(?P<key>.*))?", re.S)
@@ -37,7 +47,8 @@ class ObjectStorage:
     """Store files in the buckets of one scheme: s3, gs or abfss. Each process that unpickles it makes its own clients.
 
     With `vended` credentials every file is opened with those of the moment. An upload to S3 that lasts longer than they live goes on with
-    the next ones; a file that is being read keeps those it was opened with.
+    the next ones; a file that is being read keeps those it was opened with. Where a store refuses them before their end, the catalog is
+    asked for others, and the store once more; after an upload that broke so, the next one has others.
     """
 
     scheme: str
@@ -51,7 +62,10 @@ class ObjectStorage:
     def arrow(self, location: str) -> tuple[pa.fs.FileSystem, str]:
         bucket, key = self._bucket_and_key(location)
         container, host = split_container(self.scheme, bucket)
-        return arrow_system(self.scheme, merged(self.properties, self.vended), host), f"{container}/{key}"
+        properties = merged(self.properties, self.vended)
+        if asks_for_tokens(self.scheme, properties, host):
+            return pa.fs.PyFileSystem(StorageHandler(self)), location
+        return arrow_system(self.scheme, properties, host), f"{container}/{key}"
 
     def _split(self, location: str) -> tuple[str, str]:
         match = _LOCATION.fullmatch(location)
@@ -64,7 +78,7 @@ class ObjectStorage:
     def _bucket_and_key(self, location: str) -> tuple[str, str]:
         """Split a location. Raises Unsupported for a key that obstore and pyarrow refuse, or take for another one."""
         bucket, key = self._split(location)
-        if _REFUSED.search(key):
+        if _REFUSED.search(key) or (self.scheme == "abfss" and "\\" in key):
             raise _refused(location, "Write the object under another key.")
         return bucket, key
 
@@ -73,27 +87,71 @@ class ObjectStorage:
         bucket, key = self._bucket_and_key(location)
         library = obstore_for(self.scheme)
         if self.scheme == "s3":  # its clients ask for the next credentials themselves
-            return library, client(self.scheme, bucket, self.properties, self.vended, most_retries), key
+            return library, client(self.scheme, bucket, self.properties, self.vended, most_retries, generation(self.vended)), key
         return library, client(self.scheme, bucket, merged(self.properties, self.vended), None, most_retries), key
 
+    def _credentials(self) -> Credentials | None:
+        return None if self.vended is None else current(self.vended)
+
+    def _renewing(self, ask: Callable[[], T]) -> T:
+        """Ask the store, and once more with other credentials where it refuses those that the catalog vends."""
+        used = self._credentials()
+        try:
+            return ask()
+        except AccessRefused:
+            if not self._has_others(used):
+                raise
+            return ask()
+
+    def _has_others(self, refused: Credentials | None) -> bool:
+        return self.vended is not None and refused is not None and renewed(self.vended, refused)
+
+    def _asked(self, location: str, doing: str, ask: Callable[[Any, Any, str], T]) -> T:
+        """Ask obstore (its module, the client of the bucket, the key in it), by renewed credentials if need be."""
+
+        def once() -> T:
+            library, store, key = self._client_and_key(location)
+            with _translated_errors(location, doing):
+                return ask(library, store, key)
+
+        return self._renewing(once)
+
     def read(self, location: str) -> bytes:
-        library, store, key = self._client_and_key(location)
-        with _translated_errors(location, "read"):
-            return bytes(library.get(store, key).bytes())
+        return self._asked(location, "read", lambda library, store, key: bytes(library.get(store, key).bytes()))
 
     def read_start(self, location: str, size: int) -> bytes:
-        library, store, key = self._client_and_key(location)
-        with _translated_errors(location, "read"):
-            return bytes(library.get(store, key, options={"range": (0, size)}).bytes())
+        def start(library: Any, store: Any, key: str) -> bytes:
+            try:
+                return bytes(library.get(store, key, options={"range": (0, size)}).bytes())
+            except Exception as error:
+                if "416" in str(error) and not library.head(store, key)["size"]:  # an empty object has no range
+                    return b""
+                raise
+
+        return self._asked(location, "read", start)
 
     def open_input(self, location: str) -> pa.NativeFile:
-        system, path = self.arrow(location)
-        with _translated_errors(location, "open"):
-            return system.open_input_file(path)
+        def once() -> pa.NativeFile:
+            system, path = self.arrow(location)
+            if path == location:  # the system would ask this storage
+                return self._open_by_ranges(location)
+            with _translated_errors(location, "open"):
+                return system.open_input_file(path)
+
+        return self._renewing(once)
+
+    def _open_by_ranges(self, location: str) -> pa.NativeFile:
+        return pa.PythonFile(HdfsInput(_RangeReader(self, location, self.size(location)), contextlib.nullcontext), "r")
+
+    def read_range(self, location: str, offset: int, length: int) -> bytes:
+        """Read a part of an object that lies within it."""
+        end = offset + length
+        return self._asked(location, "read", lambda library, store, key: bytes(library.get_range(store, key, start=offset, end=end)))
 
     @contextlib.contextmanager
     def open_output(self, location: str, *, overwrite: bool = False) -> Iterator[Any]:
         """Open a sink whose object appears when it is complete. An existing object is not detected: names of data files are unique."""
+        used = self._credentials()
         library, store, key = self._client_and_key(location)
         with _translated_errors(location, "write"):
             writer = library.open_writer(store, key)
@@ -102,22 +160,22 @@ class ObjectStorage:
             with _translated_errors(location, "write"):
                 writer.close()
         except BaseException as error:
+            if isinstance(error, AccessRefused):
+                self._has_others(used)
             with contextlib.suppress(Exception):  # the parts that were sent would be kept, and paid for, until somebody looks for them
                 writer.__exit__(type(error), error, None)
             raise
 
     def write(self, location: str, data: bytes, overwrite: bool = False, *, durable: bool = True, synced: bool = True) -> None:
         if overwrite:
-            library, store, key = self._client_and_key(location)
-            with _translated_errors(location, "write"):
-                library.put(store, key, data)
+            self._asked(location, "write", lambda library, store, key: library.put(store, key, data))
         elif not self._create(location, data):
             raise FileAlreadyExistsError(f"File {location} already exists.", file=location)
 
     def publish(self, location: str, data: bytes) -> bool:
         """Create an object unless there is one. Raises Unsupported where the store does not honour that condition."""
         self._client_and_key(location)  # so that what cannot be written is told of this object, not of the one it is tried with
-        self._check_conditional_writes(location)
+        self._renewing(lambda: self._check_conditional_writes(location))
         return self._create(location, data)
 
     def _check_conditional_writes(self, location: str) -> None:
@@ -133,28 +191,31 @@ class ObjectStorage:
             check_conditional_writes((self.scheme, self._split(location)[0], self.properties), location, create, self.delete)
 
     def _create(self, location: str, data: bytes) -> bool:
-        library, store, key = self._client_and_key(location)
-        try:
-            library.put(store, key, data, mode="create", use_multipart=False)
-            return True
-        except Exception as error:
+        may_be_applied = False
+        for pause in _PAUSES:
+            used, (library, store, key) = self._credentials(), self._client_and_key(location)
+            try:
+                library.put(store, key, data, mode="create", use_multipart=False)
+                return True
+            except Exception as error:
+                failure = error
+            may_be_applied |= not _is_refused(library, failure) or bool(_REPEATED.search(str(failure)))
             # A client that repeats its request may meet its own object (412), and a lost answer may have been a success: read it back.
             stored = self._read_back(location)
-            if stored == data:
-                return True
-            if stored is not None:
-                return False
-            if isinstance(error, library.exceptions.AlreadyExistsError):
-                raise PublishUnclear(f"The store reports that {location} exists, but it cannot be read.", file=location) from error
-            if isinstance(error, library.exceptions.PermissionDeniedError | library.exceptions.UnauthenticatedError | FileNotFoundError):
-                raise _translated(error, location, "write") from error
-            raise _translated(error, location, "publish", PublishUnclear) from error
+            if isinstance(stored, bytes):
+                return stored == data
+            if _CONFLICTING.search(str(failure)):
+                time.sleep(pause)
+            elif used is self._credentials():  # which to read it back may have renewed
+                break
+        is_absent = isinstance(stored, NoSuchFileError)
+        raise _not_created(library, failure, location, is_absent or not may_be_applied) from failure
 
-    def _read_back(self, location: str) -> bytes | None:
+    def _read_back(self, location: str) -> bytes | FrazilError:
         try:
             return self.read(location)
-        except FrazilError:
-            return None
+        except FrazilError as error:
+            return error
 
     def exists(self, location: str) -> bool:
         try:
@@ -164,14 +225,10 @@ class ObjectStorage:
             return False
 
     def size(self, location: str) -> int:
-        library, store, key = self._client_and_key(location)
-        with _translated_errors(location, "inspect"):
-            return int(library.head(store, key)["size"])
+        return self._asked(location, "inspect", lambda library, store, key: int(library.head(store, key)["size"]))
 
     def delete(self, location: str) -> None:
-        library, store, key = self._client_and_key(location)
-        with _translated_errors(location, "delete"):
-            library.delete(store, key)
+        self._asked(location, "delete", lambda library, store, key: library.delete(store, key))
 
     def delete_many(self, locations: Iterable[str]) -> Failures:
         """Delete objects by lists of a thousand, one list after the other; the order within a list is the store's."""
@@ -185,8 +242,8 @@ class ObjectStorage:
         """Delete objects of one bucket. Where the store refuses a list, or one object of it, each is deleted alone, which tells which."""
         if len(locations) > 1:
             with contextlib.suppress(Exception):
-                library, store, _ = self._client_and_key(locations[0])
-                library.delete(store, [self._bucket_and_key(location)[1] for location in locations])
+                keys = [self._bucket_and_key(location)[1] for location in locations]
+                self._asked(locations[0], "delete", lambda library, store, _: library.delete(store, keys))
                 return []
         failed: Failures = []
         for location in locations:
@@ -199,24 +256,42 @@ class ObjectStorage:
         return failed
 
     def _keys(self, directory: str, after: str = "") -> Iterator[tuple[str, Any]]:
-        """List objects below a directory as (key below it, their metadata)."""
+        """List objects below a directory as (key below it, their metadata). Where the credentials end on the way, it goes on with others,
+        if the store lists in order."""
+        last, in_order = after, True
+        refused_at: str | None = None
+        while True:
+            used = self._credentials()
+            try:
+                for rest, item in self._listed(directory, last):
+                    yield rest, item
+                    last, in_order = rest, in_order and rest > last
+                return
+            except AccessRefused:
+                if refused_at == last or not (in_order and self._has_others(used)):
+                    raise
+                refused_at = last
+
+    def _listed(self, directory: str, after: str) -> Iterator[tuple[str, Any]]:
         library, store, key = self._client_and_key(directory)
         offset = f"{key}/{after}" if after else None
-        with _translated_errors(directory, "list"):
-            for batch in library.list(store, prefix=key or None, offset=offset, chunk_size=1000):
-                for item in batch:
-                    rest = item["path"][len(key) :].lstrip("/") if key else item["path"]
-                    if rest > after:  # a store may take the offset for a hint: Azurite does
-                        yield rest, item
+        batches = iter(library.list(store, prefix=key or None, offset=offset, chunk_size=1000))
+        while True:
+            with _translated_errors(directory, "list"):
+                batch = next(batches, None)
+            if batch is None:
+                return
+            for item in batch:
+                rest = item["path"][len(key) :].lstrip("/") if key else item["path"]
+                if rest > after:  # a store may take the offset for a hint: Azurite does
+                    yield rest, item
 
     def list(self, prefix: str) -> Iterator[FileInfo]:
         for rest, item in self._keys(prefix):
             yield FileInfo(join(prefix, rest), int(item["size"]), int(item["last_modified"].timestamp() * 1000))
 
     def entries(self, directory: str) -> Entries:
-        library, store, key = self._client_and_key(directory)
-        with _translated_errors(directory, "list"):
-            listing = library.list_with_delimiter(store, prefix=key or None)
+        listing = self._asked(directory, "list", lambda library, store, key: library.list_with_delimiter(store, prefix=key or None))
         names = sorted(p.rstrip("/").rsplit("/", 1)[-1] for p in listing["common_prefixes"])
         files = [
             FileInfo(join(directory, name), int(item["size"]), int(item["last_modified"].timestamp() * 1000))
@@ -228,9 +303,8 @@ class ObjectStorage:
         return sorted({rest.split("/", 1)[0] for rest, _ in self._keys(directory, after)} - {MARKER})
 
     def directories(self, directory: str) -> Names:
-        library, store, key = self._client_and_key(directory)
-        with _translated_errors(directory, "list"):
-            prefixes = library.list_with_delimiter(store, prefix=key or None)["common_prefixes"]
+        listing = self._asked(directory, "list", lambda library, store, key: library.list_with_delimiter(store, prefix=key or None))
+        prefixes = listing["common_prefixes"]
         return sorted(p.rstrip("/").rsplit("/", 1)[-1] for p in prefixes)
 
     def is_directory(self, location: str) -> bool:
@@ -250,6 +324,21 @@ class ObjectStorage:
             raise storage_error(error, failed, "delete") from error
 
 
+@dataclass(frozen=True)
+class _RangeReader:
+    """Read ranges of an object whose size is known."""
+
+    storage: ObjectStorage
+    location: str
+    size: int
+
+    def file_length(self) -> int:
+        return self.size
+
+    def read_range(self, offset: int, length: int) -> bytes:
+        return self.storage.read_range(self.location, offset, length)
+
+
 class _ObjectSink(io.RawIOBase):
     """Pass what pyarrow writes on to obstore; closing it does not complete the object, the context of `open_output` does."""
 
@@ -266,9 +355,29 @@ class _ObjectSink(io.RawIOBase):
         return len(data)
 
 
+def _is_refused(library: Any, error: Exception) -> bool:
+    """Tell whether a conditional PUT was refused, for whatever reason but an object of that name."""
+    if isinstance(error, library.exceptions.AlreadyExistsError):
+        return bool(_CONFLICTING.search(str(error)))
+    refusals = (library.exceptions.PermissionDeniedError, library.exceptions.UnauthenticatedError, FileNotFoundError)
+    return isinstance(error, refusals) or bool(_CLIENT_ERROR.search(str(error)) or _CONFLICTING.search(str(error)))
+
+
+def _not_created(library: Any, error: Exception, location: str, is_certain: bool) -> FrazilError:
+    """Translate the last error of a conditional PUT. `is_certain`: a refusal means that there is no object of ours, as no earlier try can
+    have been applied, or the store says so."""
+    if _is_refused(library, error):
+        return _translated(error, location, "write") if is_certain else _translated(error, location, "publish", PublishUnclear)
+    if isinstance(error, library.exceptions.AlreadyExistsError):
+        return PublishUnclear(f"The store reports that {location} exists, but it cannot be read.", file=location)
+    return _translated(error, location, "publish", PublishUnclear)
+
+
 def _refused(location: str, hint: str) -> Unsupported:
-    why = "empty segments (//), segments of one or two dots, and control characters"
-    return Unsupported(f"Object {location!r} cannot be addressed: obstore and pyarrow refuse keys with {why}.", hint=hint, file=location)
+    why = "obstore and pyarrow refuse keys with empty segments (//), segments of one or two dots, and control characters"
+    if scheme_of(location) == "abfss" and "\\" in location:
+        why = "Azure takes a backslash for a slash"
+    return Unsupported(f"Object {location!r} cannot be addressed: {why}.", hint=hint, file=location)
 
 
 @contextlib.contextmanager
@@ -284,23 +393,61 @@ def _translated_errors(location: str, doing: str) -> Iterator[None]:
 def _translated(error: Exception, location: str, doing: str, kind: type[StorageError] = StorageError) -> FrazilError:
     """Translate an error of obstore or pyarrow. Its text is not shown; the traceback shows it, so secrets are masked in it."""
     hide_secrets(error)
-    name, scheme = type(error).__name__, scheme_of(location)
+    name, scheme, code = type(error).__name__, scheme_of(location), _code(str(error))
     if isinstance(error, FileNotFoundError) or name == "NotFoundError":
-        unknown_key = re.search(f"<Code>({'|'.join(UNKNOWN_KEY)})</Code>", str(error))
-        if unknown_key is None:
+        if code in _NO_BUCKET:
+            return _no_bucket(location, doing)
+        if code not in UNKNOWN_KEY:
             return NoSuchFileError(f"There is no file {location}.", file=location)
-        name = unknown_key[1]
-    if isinstance(error, FrazilError) and kind is StorageError:
-        return error
+        name, code = code, ""
+    if isinstance(error, FrazilError):
+        return error if kind is StorageError else kind(error.message, hint=error.hint, file=location)
     if name == "InvalidPathError" and (match := re.search(r'[Pp]ath "(.*?)"(?: contained|: )', str(error), re.S)):
         bucket = "/".join(location.split("/")[:3])
         advice = f"Move or delete it by the store's own tools: while it is there, {location} cannot be listed."
         return _refused(f"{bucket}/{match[1]}", advice)
-    hint = (_region_hint(str(error)) if scheme == "s3" else None) or {
+    hint = _HINTS.get(code) or (_region_hint(str(error)) if scheme == "s3" else None) or {
         "PermissionDeniedError": "Check the permissions that the credentials have on the bucket.",
         **dict.fromkeys(("UnauthenticatedError", *UNKNOWN_KEY), "Check the credentials of the catalog."),
     }.get(name) or _hint(str(error), scheme)
-    return kind(f"Could not {doing} {location}: the store answered with {name}.", hint=hint, file=location)
+    answer = f"{name} ({code})" if code else name
+    if kind is StorageError and (name in _REFUSALS or code in _ENDED_CODES or _REFUSED_ACCESS.search(str(error))):
+        kind = AccessRefused
+    return kind(f"Could not {doing} {location}: the store answered with {answer}.", hint=hint, file=location)
+
+
+_CODE = re.compile(r"<Code>([A-Za-z]{1,60})</Code>|AWS Error (?!UNKNOWN)([A-Z_]{1,60})\b|AWS Error UNKNOWN \((HTTP status \d{3})\)")
+_NO_BUCKET = ("NoSuchBucket", "ContainerNotFound")
+_REFUSALS = ("PermissionDeniedError", "UnauthenticatedError", *UNKNOWN_KEY)
+_REFUSED_ACCESS = re.compile(  # an answer to HEAD has no text, and Amazon's to ended credentials the status 400
+    r"ACCESS_DENIED|PERMISSION_DENIED|UNAUTHENTICATED|40[13] (?:Forbidden|Unauthorized)|HTTP status(?: code)?:? 40[13]\b"
+    r"|HTTP status 400\) during HeadObject|performing HEAD .* 400 Bad Request",
+    re.I,
+)
+_ENDED_CODES = ("ExpiredToken", "InvalidToken", "TokenRefreshRequired")
+_ENDED = "The credentials have ended or are not valid any more: give the catalog new ones."
+_BUSY = "The store is overloaded: try again later, or with fewer tasks at a time."
+_HINTS = {
+    **dict.fromkeys(_ENDED_CODES, _ENDED),
+    **dict.fromkeys(("SlowDown", "SLOW_DOWN", "ServerBusy", "ServiceUnavailable"), _BUSY),
+    "RequestTimeTooSkewed": "This machine's clock differs from the store's: set it.",
+    "KeyTooLongError": "Keys of S3 have at most 1024 bytes. Where the values of a partition are longer, partition by truncate or bucket, "
+    "or set write.object-storage.enabled=true and write.object-storage.partitioned-paths=false.",
+    **dict.fromkeys(_NO_BUCKET, "Create the bucket, or check the location and the store's address."),
+}
+
+
+def _code(text: str) -> str:
+    """Find what a store calls an error, in the text of a library's; empty where it is not told."""
+    match = _CODE.search(text)
+    return "" if match is None else match[1] or match[2] or match[3]
+
+
+def _no_bucket(location: str, doing: str) -> FrazilError:
+    bucket = "/".join(location.split("/")[:3])
+    if doing.startswith("write"):
+        return StorageError(f"Could not {doing} {location}: there is no bucket {bucket}.", hint=_HINTS["NoSuchBucket"], file=location)
+    return NoSuchFileError(f"There is no file {location}, and no bucket {bucket}.", hint=_HINTS["NoSuchBucket"], file=location)
 
 
 def _region_hint(text: str) -> str | None:

@@ -23,10 +23,10 @@ import pyarrow.fs
 
 from frazil.errors import CorruptData, FileAlreadyExistsError, NoSuchFileError, NotInstalledError, StorageError, Unsupported
 from frazil.storage.arrow_handler import StorageHandler
-from frazil.storage.base import storage_error
+from frazil.storage.base import AccessRefused, storage_error
 from frazil.storage.hdfs_files import HdfsInput
 from frazil.storage.object_options import options
-from frazil.storage.objects import UNKNOWN_KEY, ObjectStorage
+from frazil.storage.objects import CONFLICTS, UNKNOWN_KEY, ObjectStorage
 
 _PART = 16 << 20  # bytes of a part of an upload; S3 takes 10,000 of them
 _MAX_LISTING = 64 << 20
@@ -47,7 +47,7 @@ Signer = Callable[[str, str, str, Mapping[str, str], str | None], SignedRequest]
 """Sign (method, url, region, headers, body); hashable and picklable. Two that are equal sign for the same table."""
 
 
-class SignedAccessError(StorageError):
+class SignedAccessError(AccessRefused):
     """Report that the store refuses a request, or that none is signed for it."""
 
 
@@ -126,7 +126,8 @@ class _Bucket:
             answer.close()
             raise StorageError(f"Could not {doing} {location}: the store answers with more than was asked for.", file=location)
         if answer.status >= 300:
-            raise _error(int(answer.status), data, location, doing)
+            repeated = len(answer.retries.history) if answer.retries else 0
+            raise _error(int(answer.status), data, location, doing, repeated)
         return SimpleNamespace(headers=answer.headers, data=data)
 
 
@@ -349,15 +350,17 @@ def _retries(urllib3: Any, method: str) -> Any:
     )  # fmt: skip
 
 
-def _error(status: int, body: bytes, location: str, doing: str) -> Exception:
+def _error(status: int, body: bytes, location: str, doing: str, repeated: int = 0) -> Exception:
     code = ""
     with contextlib.suppress(CorruptData):
         code = _text(_parsed(body[:_MAX_LISTING], location), "Code") if body else ""
     if status == 404 and code not in ("NoSuchBucket", *UNKNOWN_KEY):
         return NoSuchFileError(f"There is no file {location}.", file=location)
-    if status in (409, 412):
+    if status in (409, 412) and code not in CONFLICTS:
         return FileAlreadyExistsError(f"File {location} already exists.", file=location)
-    text = f"Could not {doing} {location}: the store answered with HTTP {status}{f' ({code[:100]})' if code.isalnum() else ''}."
+    shown_code = f" ({code[:100]})" if code.isalnum() else ""
+    retries = f" after {repeated} retries" if repeated else ""
+    text = f"Could not {doing} {location}: the store answered with HTTP {status}{shown_code}{retries}."
     if status in (401, 403) or code in UNKNOWN_KEY:
         return SignedAccessError(text, hint="The catalog's server signed the request; ask who runs it for its keys.", file=location)
     return StorageError(text, file=location)

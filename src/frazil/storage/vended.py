@@ -8,6 +8,7 @@ go on with the credentials at hand as long as these live.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -35,15 +36,21 @@ class Credentials:
 
 
 CredentialsSource = Callable[[], Credentials]
-"""Hashable and picklable; asks the catalog. Two that are equal vend the same."""
+"""Hashable and picklable; asks the catalog. Two that are equal vend the same. One that keeps what it was given first has a method `anew`,
+which asks in any case."""
 
 
 @dataclass
 class _Held:
-    """Hold the credentials of a source, and the time (milliseconds since 1970) at which they are renewed; they are replaced together."""
+    """Hold the credentials of a source, and the time (milliseconds since 1970) at which they are renewed; they are replaced together.
+
+    `refused_ms`: when a store last refused some before their end. `generation`: how often it did so and the source gave others.
+    """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     state: tuple[Credentials, float] | None = None
+    refused_ms: float = 0.0
+    generation: int = 0
 
     def fresh(self) -> Credentials | None:
         """Return the credentials if they need not be renewed yet."""
@@ -62,11 +69,7 @@ _LOCK = threading.Lock()
 
 def current(source: CredentialsSource) -> Credentials:
     """Return credentials that can be used now. Raises StorageError when those at hand have expired and the source gives no others."""
-    with _LOCK:
-        held = _HELD.setdefault(source, _Held())
-        _HELD.move_to_end(source)
-        while len(_HELD) > _MOST_HELD:
-            _HELD.popitem(last=False)
+    held = _held(source)
     if (fresh := held.fresh()) is not None:
         return fresh
     living = held.living()
@@ -77,6 +80,39 @@ def current(source: CredentialsSource) -> Credentials:
         return held.fresh() or _renewed(source, held)
     finally:
         held.lock.release()
+
+
+def renewed(source: CredentialsSource, refused: Credentials) -> bool:
+    """Ask for other credentials than those that a store refuses before their end, as it may when they were revoked; tell whether there are
+    others now. A catalog is asked so at most once in ten seconds: it may be that these credentials have no permission."""
+    held = _held(source)
+    with held.lock:
+        if held.state is not None and held.state[0] is not refused:
+            return True  # another thread was first
+        if (now := time.time() * 1000) - held.refused_ms < _AGAIN_MS:
+            return False
+        held.refused_ms = now
+        with contextlib.suppress(FrazilError):  # the store's own error tells more
+            others = _renewed(getattr(source, "anew", source), held)
+            if dict(others.properties) != dict(refused.properties):
+                held.generation += 1
+                log.warning("A store refuses credentials that the catalog has vended; it has vended others.")
+                return True
+        return False
+
+
+def generation(source: CredentialsSource | None) -> int:
+    """Return how often a store has refused credentials of a source, which gave others then. Clients that keep some are made anew."""
+    return 0 if source is None else _held(source).generation
+
+
+def _held(source: CredentialsSource) -> _Held:
+    with _LOCK:
+        held = _HELD.setdefault(source, _Held())
+        _HELD.move_to_end(source)
+        while len(_HELD) > _MOST_HELD:
+            _HELD.popitem(last=False)
+        return held
 
 
 def _renewed(source: CredentialsSource, held: _Held) -> Credentials:

@@ -96,3 +96,5 @@ def test_a_name_service_of_the_session_is_known_to_both(plain_spark: Any) -> Non
     frame = session.read.format("iceberg").load(place)
     assert "FileScan parquet" in frame._jdf.queryExecution().executedPlan().toString()
     assert rows(frame) == [(i,) for i in range(5)] == sorted(tuple(r.values()) for r in table.scan().to_arrow().to_pylist())
+    elsewhere = {f"hadoop.{key}": value for key, value in nodes.items()} | {"hadoop.dfs.namenode.rpc-address.pair.a": "127.0.0.1:2"}
+    assert not jvm_can_open(session, place, {}, storage_for(place, elsewhere)), "another cluster of that name"

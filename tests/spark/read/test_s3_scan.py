@@ -41,7 +41,7 @@ def job(endpoint: str, jars: str, place: Path, *addresses: str) -> dict[str, Any
     store = pyarrow.fs.S3FileSystem(
         endpoint_override=endpoint, access_key="testuser", secret_key="testtest", region="us-east-1", allow_bucket_creation=True
     )
-    for name in (bucket, f"{bucket}-vended", "frazil-served"):
+    for name in (bucket, f"{bucket}-vended", f"{bucket}-env", "frazil-served"):
         store.create_dir(name)
     command = [sys.executable, str(ROOT / "tests/spark/s3_job.py"), endpoint, bucket, jars, *addresses]
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "PYSPARK_PYTHON": sys.executable}
@@ -91,10 +91,18 @@ def test_equality_deletes_in_s3_are_scanned_by_spark(with_hadoop_aws: dict[str, 
 
 
 def test_a_bucket_that_is_reached_in_another_way_is_read_by_arrow(with_hadoop_aws: dict[str, Any]) -> None:
-    for name in ("other keys", "other endpoint"):
+    for name in ("other keys", "other endpoint of the bucket", "other endpoint"):
         assert with_hadoop_aws[name] == {"rows": ROWS, "by_spark": False, "secret": False}
     told = "\n".join(with_hadoop_aws["warned"])
     assert "another catalog or table reached that bucket" in told and "spark.hadoop.fs.s3a.endpoint is not what the catalog says" in told
+
+
+def test_an_endpoint_that_only_the_environment_tells_reaches_sparks_scan(with_hadoop_aws: dict[str, Any]) -> None:
+    assert with_hadoop_aws["endpoint of the environment"] == {"rows": [[1, "a"]], "by_spark": True, "secret": False}
+
+
+def test_an_endpoint_that_only_the_session_tells_is_not_the_catalogs(with_hadoop_aws: dict[str, Any]) -> None:
+    assert with_hadoop_aws["endpoint of the session alone"] is False
 
 
 def test_keys_that_a_catalog_vends_without_an_end_are_given_to_sparks_scan(with_hadoop_aws: dict[str, Any]) -> None:

@@ -108,3 +108,11 @@ def test_other_dialects_are_told_by_name(session, catalog):
     view = catalog.create_view("db.v", "id bigint", sql={"trino": "SELECT 1", "Presto": "SELECT 1"})
     with pytest.raises(Unsupported, match="presto, trino, not for Spark"):
         view.to_spark(session)
+
+
+def test_columns_of_one_name_count_by_position(session, catalog, table):
+    view = catalog.create_view(
+        "db.pairs", "a bigint, b bigint", sql="SELECT x.id, y.id FROM events x JOIN events y ON y.id = x.id + 1",
+        properties={"spark.query-column-names": "id,id"},
+    )  # fmt: skip
+    assert rows(view.to_spark(session)) == [(1, 2), (2, 3), (3, 4)]

@@ -185,6 +185,10 @@ class TableCredentials:
     def __call__(self) -> Credentials:
         if self.first is not None and (self.first.expires_ms is None or self.first.expires_ms - time.time() * 1000 > EARLY_MS):
             return self.first
+        return self.anew()
+
+    def anew(self) -> Credentials:
+        """Ask the server for credentials, whatever those of the last load are good for."""
         renewed = self.ask(self.catalog, self.properties, self.identifier, self.location, self.plan_id)
         if not holds_secrets(renewed):  # those at hand would be used beyond their end, and never be renewed again
             text = f"The catalog's server gave credentials for {self.location}, and now gives none."

@@ -7,6 +7,7 @@ metadata file read and registered. A table never has its name in both catalogs, 
 from __future__ import annotations
 
 import contextlib
+import re
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,7 +30,8 @@ from frazil.errors import (
 from frazil.storage import normalise, storage_for
 from frazil.storage.locations import scheme_of
 
-_HELD = "__moving_"
+_HELD, _LONGEST = "__moving_", 200
+_LEFT = re.compile(rf"(.+){_HELD}[0-9a-f]{{8}}", re.S)
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ def _checked(
     moved_tables, problems = [], []
     for identifier in dict.fromkeys(tables):
         try:
-            loaded = source.load(identifier)
+            loaded = _loaded(source, target, identifier)
             _check(loaded, target)
             moved_tables.append(MovedTable(identifier, loaded.metadata_location))
         except FrazilError as error:
@@ -98,6 +100,38 @@ def _checked(
                 raise
             problems.append((identifier, str(error)))
     return moved_tables, problems
+
+
+def _loaded(source: CatalogBackend, target: CatalogBackend, identifier: Identifier) -> LoadedTable:
+    """Load a table that is to be moved. An entry that a move has renamed is refused, and where a table is missing, such an entry is told:
+    the process of that move may have ended between both catalogs."""
+    if (match := _LEFT.fullmatch(identifier[-1])) is not None:
+        left, advice = source.load(identifier), _way_out(source, target, identifier, (*identifier[:-1], match[1]))
+        text = f"{full_name(identifier)} is a table on its way to another catalog: its move is under way, or was cut off."
+        raise Unsupported(text, hint=advice, table=full_name(left.identifier))
+    try:
+        return source.load(identifier)
+    except NoSuchTableError as error:
+        with contextlib.suppress(FrazilError):
+            for other in source.list_tables(identifier[:-1]):
+                match = _LEFT.fullmatch(other[-1])
+                if match is not None and match[1] == identifier[-1][:_LONGEST]:
+                    error.advise(f"A move of it is under way, or was cut off. {_way_out(source, target, other, identifier)}")
+        raise
+
+
+def _way_out(source: CatalogBackend, target: CatalogBackend, held: Identifier, identifier: Identifier) -> str:
+    """Tell how to end a move that was cut off. `held`: how the table is named in the old catalog."""
+    left, name = full_name(held), full_name(identifier)
+    try:
+        moved = target.load(identifier).metadata.table_uuid == source.load(held).metadata.table_uuid
+    except NoSuchTableError:
+        return f"If it was cut off, rename_table({left!r}, {name!r}) in catalog {source.name!r} gives it its name; then repeat the move."
+    except FrazilError as error:
+        return f"What catalog {target.name!r} has could not be told: {error}"
+    if not moved:
+        return f"Catalog {target.name!r} has another table {name}: rename {left} in catalog {source.name!r} to a name that is free in both."
+    return f"Catalog {target.name!r} has it: if the move was cut off, drop_table({left!r}) in catalog {source.name!r}, and never purge it."
 
 
 def _check(loaded: LoadedTable, target: CatalogBackend) -> None:
@@ -120,7 +154,7 @@ def _moved(source: CatalogBackend, target: CatalogBackend, identifier: Identifie
     """Move one table. Before it is certain that the new catalog has it, an error gives the old entry its name back."""
     before = source.load(identifier)
     _with_namespaces(source, target, identifier[:-1])
-    held = (*identifier[:-1], f"{identifier[-1][:200]}{_HELD}{uuid.uuid4().hex[:8]}")
+    held = (*identifier[:-1], f"{identifier[-1][:_LONGEST]}{_HELD}{uuid.uuid4().hex[:8]}")
     _hold(source, before, held)
     try:
         table = source.load(held)

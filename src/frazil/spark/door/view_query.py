@@ -31,7 +31,8 @@ Resolve = Callable[[tuple[str, ...]], "DataFrame | tuple[str, ...]"]
 
 def query_frame(spark: Any, name: str, sql: str, schema: Schema, query_columns: Sequence[str], resolve: Resolve) -> DataFrame:
     """Return the rows of a view, with the names and types of its schema. `query_columns`: the names that the query's columns had when the
-    view was made; none: its columns count by position. Raises Unsupported on Spark Connect, InvalidInput where Spark refuses the query."""
+    view was made; none, or names that several columns have: they count by position. Raises Unsupported on Spark Connect, InvalidInput where
+    Spark refuses the query."""
     if jvm_of(spark) is None:
         hint = "The SQL is that of view.sql_for('spark'); on a classic session view.to_spark() runs it."
         raise Unsupported(f"View {name} cannot be run on Spark Connect.", hint=hint, view=name)
@@ -71,7 +72,8 @@ def _place(table: NamedTable, sql: str) -> tuple[int, int]:
 def _shaped(spark: Any, name: str, frame: DataFrame, schema: Schema, query_columns: Sequence[str]) -> DataFrame:
     """Give the columns of a query the names and types of the view's schema. Raises SchemaMismatch where that loses anything."""
     wanted = to_spark(schema)
-    positional = len(query_columns) != len(wanted.fields) or not set(query_columns) <= set(frame.columns)
+    is_ambiguous = any(frame.columns.count(column) > 1 for column in query_columns)
+    positional = is_ambiguous or len(query_columns) != len(wanted.fields) or not set(query_columns) <= set(frame.columns)
     if positional and len(frame.columns) != len(wanted.fields):
         text = f"The query of view {name} has {len(frame.columns)} columns ({', '.join(frame.columns)}), its schema {len(wanted.fields)}."
         raise SchemaMismatch(text, hint="A table under it has other columns than when the view was made: replace the view.", view=name)

@@ -9,7 +9,9 @@ from frazil.errors import FrazilError, StorageError
 from frazil.spark.host.workers import worker_error
 from frazil.storage.base import system_error
 
-_STORAGE_ERROR = re.compile(r"^(?:frazil\.errors\.)?StorageError: (?P<message>Could not .*)$", re.MULTILINE)
+_STORAGE_ERROR = re.compile(
+    r"^(?:frazil\.[\w.]+\.)?(?:StorageError|AccessRefused|SignedAccessError): (?P<message>Could not .*)$", re.MULTILINE
+)
 _FILE = re.compile(r"Could not (?:write the temporary file|[a-z]+(?: into| at)?) (?P<file>.*?): ")
 _ERROR_NUMBERS = {
     "No space left on device": errno.ENOSPC, "Disk quota exceeded": errno.EDQUOT, "File too large": errno.EFBIG,

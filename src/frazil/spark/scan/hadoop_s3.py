@@ -9,6 +9,7 @@ so a bucket which the session, another catalog, or another table reaches in anot
 from __future__ import annotations
 
 import logging
+import re
 from typing import Any
 
 from frazil.spark.host.jvm import class_is_loaded, jvm_of
@@ -23,6 +24,7 @@ from frazil.spark.host.jvm_hadoop import (
 )
 from frazil.storage import Storage, lasting_properties
 from frazil.storage.locations import scheme_of
+from frazil.storage.object_options import s3_endpoint, s3_region
 
 _LOG = logging.getLogger("frazil.spark")
 _OPENED: dict[tuple[int, str], dict[str, str]] = {}  # by JVM and bucket, the settings that its file system was opened with
@@ -53,10 +55,9 @@ def s3_options(spark: Any, storage: Storage, location: str) -> dict[str, str] | 
         )
         return None
     settings = _settings(dict(properties))
-    for key, value in hadoop_settings(spark, _CHOSEN & settings.keys()).items():
-        if value != settings[key]:
-            tell_once(f"Files at {bucket} are read by Arrow in Python tasks, since spark.hadoop.{key} is not what the catalog says.")
-            return None
+    if (key := _contradicting(spark, after_scheme.partition("/")[0], settings)) is not None:
+        tell_once(f"Files at {bucket} are read by Arrow in Python tasks, since spark.hadoop.{key} is not what the catalog says.")
+        return None
     if not own:
         settings[f"fs.{scheme}.impl"] = S3A_FILE_SYSTEM
     before = _OPENED.setdefault((id(jvm), bucket), settings)
@@ -67,8 +68,26 @@ def s3_options(spark: Any, storage: Storage, location: str) -> dict[str, str] | 
     return settings
 
 
+_ENDPOINT = "fs.s3a.endpoint"
 # Settings of the session that contradict the catalog's, if they differ; others (time limits, whether to use TLS) are a matter of taste.
-_CHOSEN = {"fs.s3a.endpoint", "fs.s3a.access.key", "fs.s3a.secret.key", "fs.s3a.session.token"}
+_CHOSEN = {_ENDPOINT, "fs.s3a.access.key", "fs.s3a.secret.key", "fs.s3a.session.token"}
+_OF_BUCKET = {*_CHOSEN, "fs.s3a.aws.credentials.provider", "fs.s3a.path.style.access", "fs.s3a.endpoint.region"}
+_KEY_STORES = ("hadoop.security.credential.provider.path", "fs.s3a.security.credential.provider.path")  # of which keys are taken first
+_AMAZON = re.compile(r"(?:https?://)?(?:[\w.-]+\.)?amazonaws\.com(?:\.cn)?/*")
+
+
+def _contradicting(spark: Any, bucket: str, settings: dict[str, str]) -> str | None:
+    """Find a setting of the session by which its scans would reach a bucket in another way than the catalog says. Those of the bucket
+    alone (`fs.s3a.bucket.<bucket>.…`) count before the options of a scan, and an endpoint counts also where the catalog names none."""
+    general = {f"fs.s3a.bucket.{bucket}.{key.removeprefix('fs.s3a.')}": key for key in _OF_BUCKET} | {key: key for key in _CHOSEN}
+    stores = (*_KEY_STORES, f"fs.s3a.bucket.{bucket}.security.credential.provider.path") if "fs.s3a.access.key" in settings else ()
+    for key, value in hadoop_settings(spark, [*general, *stores]).items():
+        wanted = settings.get(general.get(key, ""))
+        if key in stores or (wanted and value != wanted):
+            return key
+        if not wanted and general[key] == _ENDPOINT and not _AMAZON.fullmatch(value):
+            return key
+    return None
 
 
 def _settings(properties: dict[str, str]) -> dict[str, str]:
@@ -82,10 +101,10 @@ def _settings(properties: dict[str, str]) -> dict[str, str]:
         "fs.s3a.session.token": s3_option("session-token"),
         "fs.s3a.endpoint.region": s3_option("region"),
     }  # fmt: skip
-    if endpoint := properties.get("s3.endpoint"):
-        settings["fs.s3a.endpoint"] = endpoint
+    if endpoint := s3_endpoint(properties):
+        settings[_ENDPOINT] = endpoint
         settings["fs.s3a.connection.ssl.enabled"] = str(endpoint.startswith("https://")).lower()
-        settings["fs.s3a.endpoint.region"] = s3_option("region") or "us-east-1"
+        settings["fs.s3a.endpoint.region"] = s3_region(properties)
         settings["fs.s3a.path.style.access"] = str(not _is_virtual(properties)).lower()
     elif (style := properties.get("s3.path-style-access")) is not None:
         settings["fs.s3a.path.style.access"] = style.lower()

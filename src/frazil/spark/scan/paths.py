@@ -11,8 +11,9 @@ from typing import Any
 from frazil.spark.host.jvm import jvm_of
 from frazil.spark.host.jvm_hadoop import hadoop_settings, has_file_system
 from frazil.spark.scan.hadoop_s3 import is_s3, s3_options, tell_once
-from frazil.storage import Storage, hdfs_settings_of, lasting_properties
+from frazil.storage import Storage, catalog_properties, hdfs_settings_of, lasting_properties
 from frazil.storage.locations import collapsed, local_path_of, normalise, scheme_of
+from frazil.storage.precedence import host_of
 
 _GLOB = re.compile(r"([*?\[\]{}\\])")
 _UNENCODED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.!~'()*:@&=+$,;/")
@@ -92,7 +93,35 @@ def jvm_can_open(spark: Any, location: str, known: Answers, storage: Storage) ->
 def _can_open(spark: Any, location: str, store: str, storage: Storage) -> bool:
     if is_s3(location):
         return s3_options(spark, storage, location) is not None
-    return has_file_system(spark, location.partition(":")[0]) and (scheme_of(location) != "hdfs" or _is_same_cluster(spark, store, storage))
+    if not has_file_system(spark, location.partition(":")[0]):
+        return False
+    return _is_same_cluster(spark, store, storage) if scheme_of(location) == "hdfs" else _knows_cloud(spark, location, store, storage)
+
+
+_ACCOUNT = ("fs.azure.account.key", "fs.azure.account.auth.type", "fs.azure.sas.fixed.token", "fs.azure.sas.token.provider.type")
+_GOOGLE = (
+    "fs.gs.auth.type", "google.cloud.auth.type", "fs.gs.auth.service.account.json.keyfile", "fs.gs.auth.access.token.provider",
+    "google.cloud.auth.service.account.json.keyfile", "fs.gs.auth.access.token.provider.impl",
+)  # fmt: skip
+_DEFAULT = "COMPUTE_ENGINE"  # how Hadoop's own file system for Google asks for credentials where nobody has said how
+
+
+def _knows_cloud(spark: Any, location: str, store: str, storage: Storage) -> bool:
+    """Tell whether the session itself says how to reach a store of Azure or Google for which the catalog has properties: these do not reach
+    the JVM."""
+    stem, keys = ("adls.", _ACCOUNT) if scheme_of(location) == "abfss" else ("gcs.", _GOOGLE)
+    own_properties = {key: value for key, value in catalog_properties(storage) if key.startswith(stem)}
+    if not own_properties:
+        return True
+    host = host_of(location)
+    is_known = any(value != _DEFAULT for value in hadoop_settings(spark, [*keys, *(f"{key}.{host}" for key in keys if host)]).values())
+    if (address := own_properties.get("gcs.service.host")) is not None:
+        root = hadoop_settings(spark, ["fs.gs.storage.root.url"]).get("fs.gs.storage.root.url", "")
+        is_known = root.rstrip("/") == address.rstrip("/")
+    if not is_known:
+        why = f"the catalog's properties {stem}… do not reach Spark's own scan, and the session has none for it"
+        tell_once(f"Files at {store} are read by Arrow in Python tasks, since {why}.")
+    return is_known
 
 
 def _is_same_cluster(spark: Any, store: str, storage: Storage) -> bool:
@@ -106,7 +135,10 @@ def _is_same_cluster(spark: Any, store: str, storage: Storage) -> bool:
         if normalise(hadoop_settings(spark, ["fs.defaultFS"]).get("fs.defaultFS", "")) != normalise(f"hdfs://{authority}"):
             return False
     nodes = f"dfs.ha.namenodes.{authority}"
-    return nodes not in settings.config or hadoop_settings(spark, [nodes]).get(nodes) == settings.config[nodes]
+    addresses = [f"dfs.namenode.rpc-address.{authority}.{node.strip()}" for node in settings.config.get(nodes, "").split(",")]
+    own_keys = [key for key in (nodes, f"dfs.namenode.rpc-address.{authority}", *addresses) if key in settings.config]
+    session_settings = hadoop_settings(spark, own_keys)
+    return all(session_settings.get(key) == settings.config[key] for key in own_keys)
 
 
 def hadoop_options(spark: Any, locations: Sequence[str], storage: Storage) -> dict[str, str]:
