@@ -17,13 +17,7 @@ from frazil.storage import Storage, storage_for
 KINDS = ["local", "memory", *(kind for kind in ("s3", "hdfs", "gcs", "azurite") if os.environ.get(f"FRAZIL_TEST_{kind.upper()}"))]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if hasattr(item, "callspec") and "gcs" in item.callspec.params.values():
-            item.add_marker("soak")
-
-
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=[pytest.param(kind, marks=pytest.mark.soak) if kind == "gcs" else kind for kind in KINDS])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Storage, str]]:
     """(storage, an empty directory in it)"""
     match request.param:
