@@ -1,0 +1,158 @@
+"""Hive's own query engine opens, reads and writes tables of ours, by the storage handler that the table's object names."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from py4j.java_gateway import GatewayParameters, JavaGateway
+from py4j.protocol import Py4JJavaError
+
+import frazil
+from frazil.catalog import Catalog
+from tests.catalog.hive.conftest import METASTORES
+
+SCRIPT = Path(__file__).resolve().parents[2] / "services" / "hive_engine.sh"
+ENABLED = {"engine.hive.enabled": "true"}
+MERGE_ON_READ = {"format-version": "2", "write.delete.mode": "merge-on-read", "write.update.mode": "merge-on-read"}
+pytestmark = [pytest.mark.soak, pytest.mark.service]
+
+
+@dataclass(frozen=True)
+class Hive:
+    """A session of Hive's driver over one metastore."""
+
+    java: Any
+    conf: Any
+
+    def run(self, sql: str) -> list[list[str]]:
+        """Run a statement and return its rows as Hive prints them: texts, and NULL for none."""
+        driver = self.java.org.apache.hadoop.hive.ql.Driver(self.conf)
+        answer = driver.run(sql)
+        assert answer.getResponseCode() == 0, f"{sql}: {answer.getErrorMessage()}"
+        rows: list[list[str]] = []
+        while driver.getResults(batch := self.java.java.util.ArrayList()):
+            rows += [str(row).split("\t") for row in batch]
+        driver.close()
+        return rows
+
+    def columns(self, table: str) -> dict[str, str]:
+        return {name.strip(): kind.strip() for name, kind, _ in self.run(f"DESCRIBE {table}")}
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    folder = tmp_path_factory.mktemp("hive_engine")
+    run = subprocess.run([SCRIPT, "start", folder], capture_output=True, text=True, env={**os.environ, "PYTHON": sys.executable})
+    if run.returncode == 77:
+        pytest.skip(run.stderr.strip().splitlines()[-1])
+    assert run.returncode == 0, run.stderr
+    port = int(run.stdout.strip().rpartition(":")[2])
+    yield JavaGateway(gateway_parameters=GatewayParameters(address="127.0.0.1", port=port, enable_memory_management=False)).jvm
+    subprocess.run([SCRIPT, "stop", folder], check=True)
+
+
+@pytest.fixture(params=[m for m in METASTORES if m != "hive4"])
+def metastore(request: pytest.FixtureRequest) -> str:
+    """Hive 2.3 speaks to metastores up to 3.1: calls of its client are gone from 4.0."""
+    return str(request.param)
+
+
+@pytest.fixture
+def hive(engine: Any, address: str) -> Hive:
+    conf = engine.org.apache.hadoop.hive.conf.HiveConf()
+    conf.set("hive.metastore.uris", address)
+    engine.org.apache.hadoop.hive.ql.session.SessionState.start(conf)
+    return Hive(engine, conf)
+
+
+@pytest.fixture
+def catalog(opened: Callable[..., Catalog]) -> Catalog:
+    return opened(**ENABLED)
+
+
+def test_hive_reads_values_of_all_types(hive: Hive, catalog: Catalog, db: str) -> None:
+    kinds = {
+        "b": "boolean", "i": "int", "l": "bigint", "f": "float", "d": "double", "n": "decimal(9,2)", "day": "date", "at": "timestamp_ntz",
+        "zoned": "timestamp", "s": "string", "raw": "binary", "many": "array<int>", "named": "map<string,bigint>", "pair": "struct<x:int,y:string>",
+    }  # fmt: skip
+    row = {
+        "b": True, "i": -1, "l": 2**40, "f": 0.5, "d": -0.25, "n": Decimal("12.30"), "day": date(2026, 2, 28),
+        "at": datetime(2026, 2, 28, 1, 2, 3, 456000), "zoned": datetime(2026, 2, 28, 1, 2, 3, tzinfo=UTC), "s": "größer", "raw": b"bytes",
+        "many": [1, 2], "named": {"k": 7}, "pair": {"x": 1, "y": "z"},
+    }  # fmt: skip
+    table = catalog.create_table(f"{db}.t", ", ".join(f"{name} {kind}" for name, kind in kinds.items()))
+    table.append([row, dict.fromkeys(row)])
+    in_hive = kinds | {"at": "timestamp", "zoned": hive.columns(f"{db}.t")["zoned"]}
+    assert hive.columns(f"{db}.t") == in_hive
+    want = ["true", "-1", str(2**40), "0.5", "-0.25", "12.30", "2026-02-28", "2026-02-28 01:02:03.456", "2026-02-28 01:02:03", "größer", "bytes",
+            "[1,2]", '{"k":7}', '{"x":1,"y":"z"}']  # fmt: skip
+    assert sorted(hive.run(f"SELECT * FROM {db}.t")) == sorted([want, ["NULL"] * len(row)])
+
+
+def test_hive_reads_partitions_and_takes_filters(hive: Hive, catalog: Catalog, db: str) -> None:
+    table = catalog.create_table(f"{db}.t", "id bigint, day date, s string", partition_by=["day", "bucket(4, id)"])
+    rows = [{"id": n, "day": date(2026, 1, 1 + n % 3), "s": f"s{n}"} for n in range(30)]
+    table.append(rows[:20])
+    table.append(rows[20:])
+    want = [[str(r["id"]), str(r["day"]), r["s"]] for r in rows]
+    assert sorted(hive.run(f"SELECT id, day, s FROM {db}.t")) == sorted(want)
+    assert sorted(hive.run(f"SELECT id, s FROM {db}.t WHERE day = '2026-01-02' AND id > 9")) == sorted([i, s] for i, d, s in want if d == "2026-01-02" and int(i) > 9)
+    assert sorted(hive.run(f"SELECT day, count(*), sum(id) FROM {db}.t GROUP BY day")) == [
+        [f"2026-01-0{1 + k}", "10", str(sum(range(k, 30, 3)))] for k in range(3)
+    ]
+
+
+def test_hive_follows_the_schema(hive: Hive, catalog: Catalog, db: str) -> None:
+    table = catalog.create_table(f"{db}.t", "id int, s string, gone string")
+    table.append([{"id": 1, "s": "old", "gone": "x"}])
+    with table.update_schema() as update:
+        update.add_column("added", frazil.DoubleType())
+        update.rename_column("s", "renamed")
+        update.delete_column("gone")
+        update.update_column("id", frazil.LongType())
+    table.append([{"id": 2**40, "renamed": "new", "added": 0.5}])
+    assert hive.columns(f"{db}.t") == {"id": "bigint", "renamed": "string", "added": "double"}
+    assert sorted(hive.run(f"SELECT id, renamed, added FROM {db}.t")) == [["1", "old", "NULL"], [str(2**40), "new", "0.5"]]
+
+
+def test_hive_leaves_out_deleted_rows(hive: Hive, catalog: Catalog, db: str) -> None:
+    table = catalog.create_table(f"{db}.t", "id bigint, s string", properties=MERGE_ON_READ)
+    table.append([{"id": n, "s": f"s{n}"} for n in range(10)])
+    table.delete("id % 3 = 0")
+    table.update({"s": "'changed'"}, where="id = 4")
+    assert (now := table.metadata.current_snapshot()) and now.summary["total-position-deletes"] == "5"
+    want = sorted([str(r["id"]), r["s"]] for r in table.scan().to_arrow().to_pylist())
+    assert len(want) == 6
+    assert sorted(hive.run(f"SELECT id, s FROM {db}.t")) == want
+    assert hive.run(f"SELECT count(*) FROM {db}.t") == [["6"]]
+
+
+def test_hive_writes_rows_that_we_read(hive: Hive, catalog: Catalog, db: str) -> None:
+    table = catalog.create_table(f"{db}.t", "id bigint, s string", partition_by="bucket(2, id)", properties={"ours": "1"})
+    table.append([{"id": 1, "s": "us"}])
+    hive.run(f"INSERT INTO {db}.t SELECT id + 1, 'hive' FROM {db}.t")
+    table = catalog.load_table(f"{db}.t")
+    table.append([{"id": 3, "s": "us again"}])
+    want = [["1", "us"], ["2", "hive"], ["3", "us again"]]
+    assert sorted([str(r["id"]), r["s"]] for r in table.scan().to_arrow().to_pylist()) == want
+    assert sorted(hive.run(f"SELECT id, s FROM {db}.t")) == want
+    assert len(table.metadata.snapshots) == 3 and table.properties["ours"] == "1"
+
+
+def test_the_tables_property_decides_whether_hive_reads_it(hive: Hive, opened: Callable[..., Catalog], db: str) -> None:
+    table = opened().create_table(f"{db}.t", "id bigint")
+    table.append([{"id": 1}])
+    with pytest.raises((Py4JJavaError, AssertionError), match="FileInputFormat"):
+        hive.run(f"SELECT id FROM {db}.t")
+    with table.transaction() as tx:
+        tx.set_properties(ENABLED)
+    assert hive.run(f"SELECT id FROM {db}.t") == [["1"]]
