@@ -46,7 +46,7 @@ of_kdc() {
 }
 # beside_s3: in the long forms metastores have tables in the S3 server, too
 beside_s3() {
-    [ -z "${FRAZIL_SOAK:-}" ] || case $names in *s3*) HMS_S3=$(address s3); export HMS_S3 ;; esac
+    [ -z "${FRAZIL_SOAK:-}" ] || case ,$wanted, in *,s3,*) HMS_S3=$(address s3); export HMS_S3 ;; esac
 }
 began=$SECONDS
 echo "starting $names (the first time they are fetched)" >&2

@@ -23,6 +23,12 @@ from tests.catalog.hive.conftest import METASTORES
 SCRIPT = Path(__file__).resolve().parents[2] / "services" / "hive_engine.sh"
 ENABLED = {"engine.hive.enabled": "true"}
 MERGE_ON_READ = {"format-version": "2", "write.delete.mode": "merge-on-read", "write.update.mode": "merge-on-read"}
+# Calls of Hive 2.3's client are gone from metastores 4.0.
+PAIRS = [p for p in (("2.3", "hive2"), ("2.3", "hive3"), ("3.1", "hive3"), ("3.1", "hive4")) if p[1] in METASTORES]
+# Hive 3.1 makes jobs with fields of Java 8's own lists: on newer Java it reads only.
+WITH_JOBS = [p for p in PAIRS if p[0] == "2.3"]
+by_all = pytest.mark.parametrize("engine, metastore", PAIRS, indirect=True, scope="module")
+by_jobs = pytest.mark.parametrize("engine, metastore", WITH_JOBS, indirect=True, scope="module")
 pytestmark = [pytest.mark.soak, pytest.mark.service]
 
 
@@ -49,20 +55,30 @@ class Hive:
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A JVM that finds the classes of the Hive that the test asks for."""
     folder = tmp_path_factory.mktemp("hive_engine")
-    run = subprocess.run([SCRIPT, "start", folder], capture_output=True, text=True, env={**os.environ, "PYTHON": sys.executable})
+    environment = {**os.environ, "PYTHON": sys.executable, "HIVE_31": "1" if request.param == "3.1" else ""}
+    run = subprocess.run([SCRIPT, "start", folder], capture_output=True, text=True, env=environment)
     if run.returncode == 77:
         pytest.skip(run.stderr.strip().splitlines()[-1])
     assert run.returncode == 0, run.stderr
     port = int(run.stdout.strip().rpartition(":")[2])
-    yield JavaGateway(gateway_parameters=GatewayParameters(address="127.0.0.1", port=port, enable_memory_management=False)).jvm
+    gateway = JavaGateway(gateway_parameters=GatewayParameters(address="127.0.0.1", port=port, enable_memory_management=False))
+    java, paths = gateway.jvm, (folder / "classpath").read_text().strip().split(":")
+    urls = gateway.new_array(java.java.net.URL, len(paths))
+    for n, path in enumerate(paths):
+        urls[n] = java.java.net.URL(f"file:{path}")
+    # Hive 3.1 casts the loader of its classes to a URLClassLoader, which the one of Java's class path is no more.
+    java.java.lang.Thread.currentThread().setContextClassLoader(java.java.net.URLClassLoader(urls))
+    java.py4j.reflection.ReflectionUtil.setClassLoadingStrategy(java.py4j.reflection.CurrentThreadClassLoadingStrategy())
+    yield java
+    gateway.close()
     subprocess.run([SCRIPT, "stop", folder], check=True)
 
 
-@pytest.fixture(params=[m for m in METASTORES if m != "hive4"])
+@pytest.fixture
 def metastore(request: pytest.FixtureRequest) -> str:
-    """Hive 2.3 speaks to metastores up to 3.1: calls of its client are gone from 4.0."""
     return str(request.param)
 
 
@@ -79,6 +95,7 @@ def catalog(opened: Callable[..., Catalog]) -> Catalog:
     return opened(**ENABLED)
 
 
+@by_all
 def test_hive_reads_values_of_all_types(hive: Hive, catalog: Catalog, db: str) -> None:
     kinds = {
         "b": "boolean", "i": "int", "l": "bigint", "f": "float", "d": "double", "n": "decimal(9,2)", "day": "date", "at": "timestamp_ntz",
@@ -98,6 +115,7 @@ def test_hive_reads_values_of_all_types(hive: Hive, catalog: Catalog, db: str) -
     assert sorted(hive.run(f"SELECT * FROM {db}.t")) == sorted([want, ["NULL"] * len(row)])
 
 
+@by_all
 def test_hive_reads_partitions_and_takes_filters(hive: Hive, catalog: Catalog, db: str) -> None:
     table = catalog.create_table(f"{db}.t", "id bigint, day date, s string", partition_by=["day", "bucket(4, id)"])
     rows = [{"id": n, "day": date(2026, 1, 1 + n % 3), "s": f"s{n}"} for n in range(30)]
@@ -106,11 +124,9 @@ def test_hive_reads_partitions_and_takes_filters(hive: Hive, catalog: Catalog, d
     want = [[str(r["id"]), str(r["day"]), r["s"]] for r in rows]
     assert sorted(hive.run(f"SELECT id, day, s FROM {db}.t")) == sorted(want)
     assert sorted(hive.run(f"SELECT id, s FROM {db}.t WHERE day = '2026-01-02' AND id > 9")) == sorted([i, s] for i, d, s in want if d == "2026-01-02" and int(i) > 9)
-    assert sorted(hive.run(f"SELECT day, count(*), sum(id) FROM {db}.t GROUP BY day")) == [
-        [f"2026-01-0{1 + k}", "10", str(sum(range(k, 30, 3)))] for k in range(3)
-    ]
 
 
+@by_all
 def test_hive_follows_the_schema(hive: Hive, catalog: Catalog, db: str) -> None:
     table = catalog.create_table(f"{db}.t", "id int, s string, gone string")
     table.append([{"id": 1, "s": "old", "gone": "x"}])
@@ -124,6 +140,7 @@ def test_hive_follows_the_schema(hive: Hive, catalog: Catalog, db: str) -> None:
     assert sorted(hive.run(f"SELECT id, renamed, added FROM {db}.t")) == [["1", "old", "NULL"], [str(2**40), "new", "0.5"]]
 
 
+@by_all
 def test_hive_leaves_out_deleted_rows(hive: Hive, catalog: Catalog, db: str) -> None:
     table = catalog.create_table(f"{db}.t", "id bigint, s string", properties=MERGE_ON_READ)
     table.append([{"id": n, "s": f"s{n}"} for n in range(10)])
@@ -133,9 +150,20 @@ def test_hive_leaves_out_deleted_rows(hive: Hive, catalog: Catalog, db: str) -> 
     want = sorted([str(r["id"]), r["s"]] for r in table.scan().to_arrow().to_pylist())
     assert len(want) == 6
     assert sorted(hive.run(f"SELECT id, s FROM {db}.t")) == want
-    assert hive.run(f"SELECT count(*) FROM {db}.t") == [["6"]]
 
 
+@by_jobs
+def test_jobs_of_hive_read_partitions_and_deletes(hive: Hive, catalog: Catalog, db: str) -> None:
+    table = catalog.create_table(f"{db}.t", "id bigint, day date", partition_by="day", properties=MERGE_ON_READ)
+    table.append([{"id": n, "day": date(2026, 1, 1 + n % 3)} for n in range(31)])
+    table.delete("id = 30")
+    assert (now := table.metadata.current_snapshot()) and now.summary["total-position-deletes"] == "1"
+    assert sorted(hive.run(f"SELECT day, count(*), sum(id) FROM {db}.t GROUP BY day")) == [
+        [f"2026-01-0{1 + k}", "10", str(sum(range(k, 30, 3)))] for k in range(3)
+    ]
+
+
+@by_jobs
 def test_hive_writes_rows_that_we_read(hive: Hive, catalog: Catalog, db: str) -> None:
     table = catalog.create_table(f"{db}.t", "id bigint, s string", partition_by="bucket(2, id)", properties={"ours": "1"})
     table.append([{"id": 1, "s": "us"}])
@@ -148,6 +176,7 @@ def test_hive_writes_rows_that_we_read(hive: Hive, catalog: Catalog, db: str) ->
     assert len(table.metadata.snapshots) == 3 and table.properties["ours"] == "1"
 
 
+@by_all
 def test_the_tables_property_decides_whether_hive_reads_it(hive: Hive, opened: Callable[..., Catalog], db: str) -> None:
     table = opened().create_table(f"{db}.t", "id bigint")
     table.append([{"id": 1}])
