@@ -15,7 +15,6 @@ from frazil.catalog import Conflict
 from frazil.catalog.base import Unclear
 from frazil.catalog.database_remote import RemoteDatabase
 from frazil.catalog.sql import SqlCatalog
-from frazil.errors import StorageError
 from tests.catalog.conftest import TABLE, committed, new_metadata, set_to, swap
 from tests.fault_proxy import FaultProxy, Fired
 
@@ -57,8 +56,7 @@ def test_a_server_that_no_longer_answers_is_given_up(uri: str, opened: Opened) -
     with pytest.raises(Unclear, match="Could not tell whether"):
         backend.create_namespace(("other",))
     proxy.once("SELECT", "delay", 5.0)
-    with pytest.raises(StorageError, match="failed: .*timed out"):
-        backend.list_namespaces()
+    assert ("db",) in backend.list_namespaces(), "what only reads is asked again over another connection"
     assert time.monotonic() - begun < 5 and [f.kind for f in proxy.fired] == ["delay", "delay"]
     assert proxy.fired[0] == Fired("COMMIT", "delay")
     backend.close()

@@ -29,7 +29,9 @@ def test_an_empty_table_is_created_once(backend: CatalogBackend) -> None:
     created = create_empty(backend, PARTS, NEW, NAME)
     assert backend.load(PARTS).metadata_location == created.metadata_location and created.metadata.current_snapshot() is None
     with pytest.raises(TableAlreadyExistsError, match=r"Table already exists: mem\.db\.t"):
-        create_empty(backend, PARTS, NEW, NAME)
+        create_empty(backend, PARTS, table_metadata("", parse_schema(ID_P_V), None, None, {}), NAME)
+    again = create_empty(backend, PARTS, NEW, NAME)  # as when a request goes out a second time: it is the table that was to be created
+    assert again.metadata_location == created.metadata_location
 
 
 def test_an_answer_that_is_lost_is_told_as_unknown(backend: CatalogBackend) -> None:
