@@ -1,8 +1,9 @@
 """Stores and catalogs that people run, on this machine: python bench/stores.py [append plan scan] --peers DIR --folder DIR
 
-Starts the servers of tests/services: VersityGW for S3, PostgreSQL, MariaDB, Hive Metastores 2.3 and 4.0, Java's REST server and Nessie. `append`: one commit of a made-up file, by
-Frazil and by Java Iceberg's own client, one after the other on the same table. `plan`: a table of 100,000 files, on disk and in S3. `scan`:
-two columns read, and all rows written, in S3: Spark's own Parquet over s3a, Frazil on Spark, Frazil and pyarrow without Spark, in turns.
+Starts the servers of tests/services: VersityGW for S3, PostgreSQL, MariaDB, Hive Metastores 2.3 and 4.0, Java's REST server and Nessie.
+`append`: one commit of a made-up file, by Frazil and by Java Iceberg's own client, one after the other on the same table. `plan`: a table of
+100,000 files, on disk and in S3. `scan`: two columns read, and all rows written, in S3: Spark's own Parquet over s3a, Frazil on Spark, Frazil
+and pyarrow without Spark, in turns.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ SERVICES = ROOT / "tests" / "services"
 KEYS = {"s3.access-key-id": "testuser", "s3.secret-access-key": "testtest", "s3.path-style-access": "true"}
 BUCKET, COLUMNS = "frazil-bench", 10
 JAVA_CATALOGS = {
-    "path": "hadoop", "path-s3": "hadoop", "sql": "jdbc", "postgres": "jdbc", "mariadb": "jdbc", "hive2": "hive", "hive4": "hive", "rest": "rest", "nessie": "rest",
+    "path": "hadoop", "path-s3": "hadoop", "sql": "jdbc", "postgres": "jdbc", "mariadb": "jdbc", "hive2": "hive", "hive4": "hive",
+    "rest": "rest", "nessie": "rest",
 }  # fmt: skip
 SERVERS = {"postgres": "postgres", "mariadb": "mariadb", "hive2": "hms2", "hive4": "hms4", "rest": "iceberg_rest", "nessie": "nessie"}
 
@@ -125,6 +127,8 @@ def for_java(kind: str, settings: dict[str, str]) -> dict[str, str]:
         found = {"catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog", "uri": uri, "warehouse": found["warehouse"], "jdbc.schema-version": "V1"}
         if login:
             found["jdbc.user"], _, found["jdbc.password"] = login.partition(":")
+    if kind == "nessie":  # the server tells Java to take its own client of S3
+        found |= {"client.region": "us-east-1", "http-client.type": "urlconnection", **{k: v for k, v in settings.items() if k.startswith("s3.")}}
     if kind == "path-s3":
         found["warehouse"] = found["warehouse"].replace("s3://", "s3a://")
         own = {"endpoint": settings["s3.endpoint"], "access.key": KEYS["s3.access-key-id"], "secret.key": KEYS["s3.secret-access-key"]}
@@ -159,15 +163,18 @@ for line in sys.stdin:
 
 
 class Java:
-    """Java Iceberg's own client in a JVM that stays up. `first`: jars that come before Spark's own."""
+    """Java Iceberg's own client in a JVM that stays up, with the jars that it needs for one catalog."""
 
-    def __init__(self, peers: Path, folder: Path, *first: str):
+    def __init__(self, peers: Path, folder: Path, kind: str):
         python = str(peers / "java/bin/python")
         iceberg = next((peers / "jars").glob("iceberg-spark-runtime-4.1_2.13-*.jar"))
-        path = ",".join([str(iceberg), *(jars(name, folder, python) for name in ("s3a", "sqlite", "postgres", "mariadb"))])
+        more = {"path-s3": "s3a", "sql": "sqlite", "postgres": "postgres", "mariadb": "mariadb", "nessie": "aws"}
+        path = ",".join([str(iceberg), *([jars(more[kind], folder, python)] if kind in more else [])])
+        # Spark's own client, that of 2.3, cannot ask a metastore 4.0 for tables: Hive's comes before it.
+        first = jars("hive4", folder, python) if kind == "hive4" else ""
         self._log = folder / "java.log"
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self._log.open("w"), "text": True}
-        self._process: Any = subprocess.Popen([python, "-c", JAVA, path, ":".join(jars(name, folder, python) for name in first)], **pipes)  # type: ignore[call-overload]
+        self._process: Any = subprocess.Popen([python, "-c", JAVA, path, first], **pipes)  # type: ignore[call-overload]
 
     def commits(self, kind: str, settings: dict[str, str], table: str, rounds: int) -> list[float]:
         asked = {"name": "bench", "catalog": for_java(kind, settings), "table": table, "rounds": rounds}
@@ -185,7 +192,7 @@ class Java:
 
 def append(folder: Path, peers: Path, s3: str, sizes: tuple[int, ...], kinds: list[str]) -> None:
     for kind in kinds:
-        java = Java(peers, folder, *(["hive4"] if kind == "hive4" else []))  # Spark's client, that of 2.3, cannot ask a metastore 4.0 for tables
+        java = Java(peers, folder, kind)
         with opened(kind, folder, s3) as settings, frazil.load_catalog("bench", **settings) as catalog:  # type: ignore[arg-type]
             catalog.create_namespace("db")
             append_one(catalog.create_table("db.first", "id bigint"), 0)  # the first commit of a server costs more than any other
@@ -195,8 +202,7 @@ def append(folder: Path, peers: Path, s3: str, sizes: tuple[int, ...], kinds: li
                     append_one(table, n)
                 times = [timed(functools.partial(append_one, table, n)) for n in range(size, size + 30)]
                 report(f"append_{kind}_{size}", "frazil", times)
-                if kind != "nessie":  # its tables make Java load AWS's client of KMS, 100 MB more
-                    report(f"append_{kind}_{size}", "java", java.commits(kind, settings, f"db.t{size}", 30))
+                report(f"append_{kind}_{size}", "java", java.commits(kind, settings, f"db.t{size}", 30))
         java.close()
 
 

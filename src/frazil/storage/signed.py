@@ -24,7 +24,6 @@ import pyarrow.fs
 from frazil.errors import CorruptData, FileAlreadyExistsError, NoSuchFileError, NotInstalledError, StorageError, Unsupported
 from frazil.storage.arrow_handler import StorageHandler
 from frazil.storage.base import AccessRefused, storage_error
-from frazil.storage.hdfs_files import HdfsInput
 from frazil.storage.object_options import options
 from frazil.storage.objects import CONFLICTS, UNKNOWN_KEY, ObjectStorage
 
@@ -65,11 +64,6 @@ class SignedStorage(ObjectStorage):
         bucket, key = self._split(location)
         assert self.signer is not None
         return _LIBRARY, _Bucket(self.properties, self.signer, bucket), key
-
-    def open_input(self, location: str) -> pa.NativeFile:
-        _, bucket, key = self._client_and_key(location)
-        reader = _SignedReader(bucket, key, self.size(location))
-        return pa.PythonFile(HdfsInput(reader, contextlib.nullcontext), "r")
 
     @contextlib.contextmanager
     def open_output(self, location: str, *, overwrite: bool = False) -> Iterator[Any]:
@@ -129,26 +123,6 @@ class _Bucket:
             repeated = len(answer.retries.history) if answer.retries else 0
             raise _error(int(answer.status), data, location, doing, repeated)
         return SimpleNamespace(headers=answer.headers, data=data)
-
-
-@dataclass(frozen=True)
-class _SignedReader:
-    """Read ranges of an object whose size is known."""
-
-    bucket: _Bucket
-    key: str
-    size: int
-
-    def file_length(self) -> int:
-        return self.size
-
-    def read_range(self, offset: int, length: int) -> bytes:
-        wanted = {"Range": f"bytes={offset}-{offset + length - 1}"}
-        data = bytes(self.bucket.ask("GET", self.key, "read", unsigned=wanted, most=length).data)
-        if len(data) != length:
-            location = self.bucket.location(self.key)
-            raise StorageError(f"Could not read {location}: the store gives {len(data)} bytes in place of {length}.", file=location)
-        return data
 
 
 class _Upload:
@@ -231,6 +205,14 @@ def _get(bucket: _Bucket, key: str, options: Mapping[str, tuple[int, int]] | Non
     return SimpleNamespace(bytes=lambda: data)
 
 
+def _get_range(bucket: _Bucket, key: str, *, start: int, end: int) -> bytes:
+    data = bytes(bucket.ask("GET", key, "read", unsigned={"Range": f"bytes={start}-{end - 1}"}, most=end - start).data)
+    if len(data) != end - start:
+        location = bucket.location(key)
+        raise StorageError(f"Could not read {location}: the store gives {len(data)} bytes in place of {end - start}.", file=location)
+    return data
+
+
 def _put(bucket: _Bucket, key: str, data: bytes, *, mode: str = "overwrite", use_multipart: bool = True) -> None:
     if len(data) > 2 * _PART and use_multipart:
         upload = _Upload(bucket, key)
@@ -285,7 +267,7 @@ def _objects(page: ET.Element) -> list[dict[str, Any]]:
 
 
 _LIBRARY = SimpleNamespace(
-    get=_get, put=_put, head=_head, delete=_delete, list=_list, list_with_delimiter=_list_with_delimiter,
+    get=_get, get_range=_get_range, put=_put, head=_head, delete=_delete, list=_list, list_with_delimiter=_list_with_delimiter,
     exceptions=SimpleNamespace(
         AlreadyExistsError=FileAlreadyExistsError, PermissionDeniedError=SignedAccessError, UnauthenticatedError=SignedAccessError
     ),

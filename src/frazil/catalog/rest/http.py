@@ -28,7 +28,7 @@ import msgspec
 from frazil.catalog.base import Unclear
 from frazil.catalog.rest.auth import Authentication
 from frazil.catalog.rest.errors import ServerError, raised, scrubbed, server_error
-from frazil.catalog.rest.settings import Proxy, Settings
+from frazil.catalog.rest.settings import Proxy, Settings, fits_header
 from frazil.catalog.rest.sigv4 import signed_headers
 from frazil.errors import CorruptData, FrazilError, InvalidInput, NotInstalledError, StorageError
 
@@ -274,7 +274,7 @@ class Client:
 def _check_headers(headers: Mapping[str, str]) -> None:
     """Refuse what no header can hold, as of a token that was read from a file of several lines: the error that would follow quotes it."""
     for name, value in headers.items():
-        if any(ord(c) < 32 or ord(c) == 127 or ord(c) > 255 for c in value):
+        if not fits_header(value):
             text = f"The header {name} of a request to the catalog's server would hold a character that HTTP does not allow."
             raise InvalidInput(text, hint="Check the token, key or credential that it is made of for line breaks and foreign characters.")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
@@ -135,6 +136,11 @@ def _is_own(key: str) -> bool:
     return key in SIGV4_PROPERTIES or key.startswith(("ssl.", "client.", "rest.client.proxy."))
 
 
+def fits_header(value: str) -> bool:
+    """Tell whether a header can hold a value: Latin-1 without control characters."""
+    return re.fullmatch(r"[\x20-\x7e\x80-\xff]*", value) is not None
+
+
 def _headers(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """Return the headers of every request. `header.<Name>`: those that are configured; an empty value leaves a header out."""
     headers_by_name = {_DELEGATION.lower(): (_DELEGATION, "vended-credentials,remote-signing")}
@@ -142,7 +148,7 @@ def _headers(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
         if not key.startswith("header."):
             continue
         name = key.removeprefix("header.")
-        if not name or not all(c.isalnum() or c in "-_" for c in name) or any(ord(c) < 32 or ord(c) > 255 for c in value):
+        if not name or not all(c.isalnum() or c in "-_" for c in name) or not fits_header(value):
             hint = "Names have letters, digits and -, values no line break."
             raise InvalidInput(f"Catalog property {key} is no valid HTTP header.", hint=hint)
         headers_by_name[name.lower()] = (name, value)
