@@ -29,11 +29,10 @@ def test_what_only_reads_goes_on_over_another_connection(place: str, moment: str
         catalog.create_namespace(db)
         catalog.create_table(f"{db}.t", "id bigint").append([{"id": 1}])
         request = REQUESTS[server]["load"] if moment == "load" else BEGINS[server]
+        proxy.once(request, fault)
         if moment == "load":
-            proxy.once(request, fault)
             assert ids_of(catalog, f"{db}.t") == [1]
         else:
-            proxy.once(request, fault)
             with behind.catalog() as other:
                 assert ids_of(other, f"{db}.t") == [1]
         assert proxy.fired == [Fired(request, fault)]
