@@ -67,10 +67,11 @@ test-next: setup  ## the Spark tests on the newest PySpark that pip finds, pre-r
 	@next=$$(PYTHON=$(PY) tests/peers/setup.sh sparknext $(PEERS)) && PYTHON=$(PY) tests/peers/setup.sh java $(PEERS) && \
 	$(PEERS)/$$next/bin/python -m pytest -q -m "spark and not soak" -p no:cacheprovider $(ARGS)
 
-check: setup  ## ruff, mypy --strict, imports one way, sizes
+check: setup  ## ruff, mypy --strict, imports one way, a report of sizes
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
 	$(PY) -m pytest -q tests/house
+	@$(PY) tests/house/sizes.py
 
 bench: peers  ## side by side with Spark, Java Iceberg and PyIceberg (SCALE=small|full DATA=folder ARGS="--workloads scan")
 	@CACHE=$(CACHE) PY=$(PY) bench/all.sh $(ARGS)

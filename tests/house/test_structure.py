@@ -1,4 +1,4 @@
-"""The walls of the house: imports one way, small files and functions, a light `import frazil`, rooms that say what they do."""
+"""The walls of the house: imports one way, a light `import frazil`, rooms that say what they do. Sizes are advice: `sizes.py` reports them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import re
 import resource
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,7 +39,7 @@ LAYERS = [
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 INSIDE = {  # rooms within a room, lower ones first; modules that stand in none of them may use all
     "arrow": ["footers", "values", "files", "write", "deletes", "read", "changelog"],
-    "spark": ["host", "types", "tasks", "scan", "deletes", "read", "write", "dml", "streams", "door"],
+    "spark": ["host", "types", "tasks", "scan", "deletes", "read", "write", "dml", "streams", "door", "catalog"],
     "stream": ["hooks", "source", "partitions", "sink", "engine"],
 }
 FRONT = {"__init__", "expressions", "schema", "types", "partitioning", "transforms", "exceptions", "io", "metrics"}  # names users import, gathered
@@ -182,11 +181,6 @@ def test_doors_name_what_is_there() -> None:
             given |= set(looked_up(name))
             gone += [f"{name}.{item}" for item in door(name) if item not in given and f"{name}.{item}" not in MODULES]
     assert gone == []
-
-
-def test_no_folder_holds_more_than_26_files() -> None:
-    folders = Counter(str(path.parent.relative_to(ROOT)) for path in (*MODULES.values(), *(ROOT / "tests").rglob("*.py")))
-    assert {folder: count for folder, count in folders.items() if count > 26} == {}
 
 
 def type_aliases(tree: ast.Module) -> Iterator[str]:
@@ -342,15 +336,6 @@ def test_three_doors_open_modules_of_ours_by_name() -> None:
     in_workers.add("frazil.spark.streams.stream_reader")
     of_users = {"frazil.stream.partitions.extractor", "frazil.catalog.reporting"}  # options that name a class or function of the user's
     assert by_name - in_workers - of_users == {"frazil", "frazil.table.engines", "frazil.spec.above"}
-
-
-def test_files_are_under_500_lines_and_functions_under_60() -> None:
-    long = [f"{path.relative_to(ROOT)}: {n} lines" for path in MODULES.values() if (n := path.read_text().count("\n")) > 500]
-    for name, tree in TREES.items():
-        for f in ast.walk(tree):
-            if isinstance(f, ast.FunctionDef | ast.AsyncFunctionDef) and (size := (f.end_lineno or 0) - f.lineno + 1) > 60:
-                long.append(f"{name}.{f.name}: {size} lines")
-    assert long == []
 
 
 def test_every_module_and_room_says_what_it_is() -> None:
