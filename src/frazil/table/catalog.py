@@ -29,7 +29,7 @@ from frazil.storage import place_of, redact, storage_for
 from frazil.stream.engine import StreamWriter
 from frazil.stream.sink.arguments import ManyTables, SinkArguments
 from frazil.stream.sink.many_tables import TablesResult
-from frazil.table import engines
+from frazil.table import engines, pickled
 from frazil.table.catalog_transaction import CatalogTransaction, CreateTableTransaction
 from frazil.table.create import schema_of
 from frazil.table.habits import no_such_method
@@ -65,6 +65,10 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         """Return the catalog's properties as configured, with secrets replaced by ***."""
         return redact(self._backend.properties)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the catalog by its name and its settings without secrets. Raises Unsupported for a catalog in memory."""
+        return _opened_again, (type(self), pickled.settings_of(self._backend))
+
     def __exit__(self, *_: object) -> None:
         self.close()
 
@@ -74,7 +78,8 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
             close()
 
     def __repr__(self) -> str:
-        return f"Catalog({self.name}, {type(self._backend).__name__})"
+        kind = type(self._backend).__name__.removesuffix("Backend").removesuffix("Catalog").lower()
+        return f"{type(self).__name__}({self.name}, {kind})"
 
     # --- names
 
@@ -443,3 +448,9 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
 
         def __getattr__(self, name: str) -> NoReturn:
             raise no_such_method(self, name)
+
+
+def _opened_again(cls: type[Catalog], settings: pickled.CatalogSettings) -> Catalog:
+    catalog = cls.__new__(cls)
+    Catalog.__init__(catalog, pickled.open_backend(settings))
+    return catalog
