@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from frazil.catalog.planning import planner_of
 from frazil.catalog.reporting import reporter_of
+from frazil.errors import NotASequence
 from frazil.expr.nodes import AlwaysTrue
 from frazil.ops import arguments, metadata_changes
 from frazil.ops.engine import Frame
@@ -36,6 +37,7 @@ from frazil.table.inspect import InspectTable
 from frazil.table.maintenance import MaintenanceTable
 from frazil.table.scan import DataScan, IncrementalAppendScan, ScannedTable
 from frazil.table.shown import overview
+from frazil.table.shown.notebooks import show_arrow_tables
 from frazil.table.transaction import Transaction
 from frazil.table.verbs import CommittingVerbs
 
@@ -284,7 +286,8 @@ class Table(CommittingVerbs):
         return self.scan().count()
 
     def head(self, n: int = 5) -> pa.Table:
-        """Return the first `n` rows, in no particular order, as an Arrow table."""
+        """Return the first `n` rows, in no particular order, as an Arrow table, which notebooks show."""
+        show_arrow_tables()
         return self.scan(limit=n).to_arrow()
 
     def show(self, n: int = 20, truncate: bool | int = True) -> None:
@@ -409,6 +412,21 @@ class Table(CommittingVerbs):
     __hash__ = None  # type: ignore[assignment]
 
     if not TYPE_CHECKING:
+
+        def __getitem__(self, column: object) -> NoReturn:
+            raise NotASequence(
+                f"A table cannot be indexed by {column!r}.",
+                hint='t.scan(selected_fields=("id",)) reads columns, t.schema().find_field("id") describes one.',
+            )
+
+        def __len__(self) -> NoReturn:
+            raise NotASequence("A table has no len(), which would read files unasked.", hint="t.count() counts the rows.")
+
+        def __iter__(self) -> NoReturn:
+            raise NotASequence("A table is not iterable.", hint="t.to_arrow_batch_reader(), of a scan, yields batches of rows.")
+
+        def __bool__(self) -> bool:
+            return True
 
         def __getattr__(self, name: str) -> NoReturn:
             raise no_such_method(self, name, OF_TABLES)
