@@ -111,7 +111,7 @@ def test_calls_of_other_products_on_a_catalog_name_ours(catalog: Catalog) -> Non
         catalog.create_or_replace_table("d.t", "x int")  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(("word", "meant"), [("int64", "bigint"), ("str", "string"), ("datetime64", "timestamp_ntz"), ("FLOAT64", "double")])
+@pytest.mark.parametrize(("word", "meant"), [("int64", "bigint"), ("str", "string"), ("datetime64", "timestamp_ntz"), ("float64", "double")])
 def test_types_by_the_names_of_other_libraries_are_refused_with_ours(word: str, meant: str) -> None:
     with pytest.raises(ParseError, match=f"Unknown type '{word}'.*It is called {meant}"):
         parse_schema(f"a {word}")
