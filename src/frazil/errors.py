@@ -10,7 +10,8 @@ FrazilError
 │   ├── EvaluationError                an expression fails on a value (overflow, division by zero, invalid cast)
 │   │   └── ValueMismatch              a value cannot be stored in its column's type without loss (a SchemaMismatch as well)
 │   ├── Unsupported                    a valid request that Frazil does not serve (yet); see KNOWN_GAPS.md
-│   │   └── NoSuchMethod               a method of another product; the message names Frazil's (an AttributeError as well)
+│   │   ├── NoSuchMethod               a method of another product; the message names Frazil's (an AttributeError as well)
+│   │   └── NotASequence               a table used as a list or a dict (a TypeError as well)
 │   ├── AlreadyExists: TableAlreadyExistsError NamespaceAlreadyExistsError ViewAlreadyExistsError FileAlreadyExistsError
 │   ├── NamespaceNotEmptyError
 │   └── NotInstalledError              an optional package is missing; the message holds the pip command
@@ -27,7 +28,11 @@ FrazilError
 
 from __future__ import annotations
 
+import os.path
+import traceback
 from typing import Any
+
+_HERE = os.path.dirname(__file__) + os.sep
 
 
 class FrazilError(Exception):
@@ -54,6 +59,13 @@ class FrazilError(Exception):
         """Add a sentence to the hint."""
         self.hint = f"{self.hint} {hint}" if self.hint else hint
         self._set_text()
+
+    def _render_traceback_(self) -> list[str]:
+        """Return the traceback that IPython and notebooks show: the caller's lines, without those inside of Frazil."""
+        frames = traceback.extract_tb(self.__traceback__)
+        outside = [f for f in frames if not f.filename.startswith((_HERE, "<frozen"))]
+        text = f"{type(self).__name__}: {self}"
+        return [*(line.rstrip() for line in traceback.format_list(outside[-3:])), text]
 
     def __reduce__(self) -> Any:
         return _rebuild, (type(self), self.message, self.hint, self.facts)
@@ -103,6 +115,10 @@ class Unsupported(InvalidInput, NotImplementedError):
 
 class NoSuchMethod(Unsupported, AttributeError):
     """Report a method of another product that the object does not have; the message names the call that does the same."""
+
+
+class NotASequence(Unsupported, TypeError):
+    """Report that a table was used as a list or a dict; the message names the call that does what was meant."""
 
 
 class AlreadyExists(InvalidInput):

@@ -15,8 +15,8 @@ import pytest
 
 from frazil.catalog import CatalogBackend, Committed, LoadedTable, Outcome, load_backend
 from frazil.catalog.base import Swap
-from frazil.catalog.hive import HiveCatalog
-from frazil.catalog.rest import RestCatalog
+from frazil.catalog.hive import HiveBackend
+from frazil.catalog.rest import RestBackend
 from frazil.commit.apply import apply_updates
 from frazil.commit.new_table import creation_updates
 from frazil.commit.requirements import requirements_for
@@ -71,7 +71,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("soak")
 
 
-class Nessie(RestCatalog):
+class Nessie(RestBackend):
     """Show the tables of Project Nessie's server without the properties that it adds, which tell the state of its whole catalog."""
 
     def _loaded(self, identifier: tuple[str, ...], answer: Any, *, staged: bool = False) -> LoadedTable:
@@ -169,7 +169,7 @@ def emptied(backend: CatalogBackend, namespace: tuple[str, ...]) -> None:
         return
     for table in backend.list_tables(namespace):
         backend.drop_table(table)
-    if isinstance(backend, RestCatalog | HiveCatalog):
+    if isinstance(backend, RestBackend | HiveBackend):
         for view in backend.list_views(namespace):
             backend.drop_view(view)
     place = backend.load_namespace_properties(namespace)["location"]
@@ -182,7 +182,7 @@ def emptied(backend: CatalogBackend, namespace: tuple[str, ...]) -> None:
 
 def leaves_metadata_files(backend: CatalogBackend) -> bool:
     """Whether the catalog has metadata files, be it that its server writes them."""
-    return backend.writes_metadata_files or isinstance(backend, RestCatalog)
+    return backend.writes_metadata_files or isinstance(backend, RestBackend)
 
 
 def new_metadata(location: str, **properties: str) -> TableMetadata:

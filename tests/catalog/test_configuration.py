@@ -9,10 +9,10 @@ import pytest
 
 from frazil.catalog import load, load_backend
 from frazil.catalog.configuration import configuration, configured_names
-from frazil.catalog.hive import HiveCatalog
-from frazil.catalog.memory import MemoryCatalog
+from frazil.catalog.hive import HiveBackend
+from frazil.catalog.memory import MemoryBackend
 from frazil.catalog.path import PathCatalog
-from frazil.catalog.sql import SqlCatalog
+from frazil.catalog.sql import SqlBackend
 from frazil.errors import FrazilError, InvalidInput, Unsupported
 
 NOTHING = {"HOME": "/nowhere"}
@@ -75,7 +75,7 @@ def test_a_file_that_is_wrong_is_named_and_not_quoted(tmp_path: Path, text: str)
 
 def test_nothing_configured_gives_a_file_and_a_folder(tmp_path: Path) -> None:
     backend = load_backend(environ=NOTHING)
-    assert isinstance(backend, SqlCatalog) and backend.name == "default" and backend.warehouse == f"{tmp_path}/warehouse"
+    assert isinstance(backend, SqlBackend) and backend.name == "default" and backend.warehouse == f"{tmp_path}/warehouse"
     backend.create_namespace(("db",))
     assert (tmp_path / "warehouse/catalog.db").exists()
     backend.close()
@@ -99,9 +99,9 @@ def test_types_have_aliases_and_may_follow_from_the_uri(tmp_path: Path) -> None:
     w, uri = f"{tmp_path}/w", f"sqlite:///{tmp_path}/c.db"
     assert isinstance(load_backend("a", type="hadoop", warehouse=w), PathCatalog)
     assert isinstance(load_backend("a", type="PATH", warehouse=w), PathCatalog)
-    assert isinstance(load_backend("a", type="jdbc", uri=uri), SqlCatalog)
-    assert isinstance(load_backend("a", uri=uri), SqlCatalog)
-    assert isinstance(load_backend("a", type="in-memory"), MemoryCatalog)
+    assert isinstance(load_backend("a", type="jdbc", uri=uri), SqlBackend)
+    assert isinstance(load_backend("a", uri=uri), SqlBackend)
+    assert isinstance(load_backend("a", type="in-memory"), MemoryBackend)
     assert isinstance(load_backend("a", **{"catalog-impl": "org.apache.iceberg.hadoop.HadoopCatalog"}, warehouse=w), PathCatalog)
 
 
@@ -124,7 +124,7 @@ def test_products_with_a_rest_endpoint_are_told_how_to_be_reached(kind: str, tol
 @pytest.mark.parametrize("given", [{"type": "hive"}, {"catalog-impl": "org.apache.iceberg.hive.HiveCatalog"}, {}])
 def test_a_hive_catalog_is_chosen_by_its_type_its_java_class_or_its_uri(given: dict[str, str]) -> None:
     backend = load_backend("a", uri="thrift://one:1,thrift://two", **given)
-    assert isinstance(backend, HiveCatalog) and backend.settings.addresses == (("one", 1), ("two", 9083))
+    assert isinstance(backend, HiveBackend) and backend.settings.addresses == (("one", 1), ("two", 9083))
     backend.close()
 
 
@@ -221,10 +221,10 @@ def test_no_secret_shows_in_the_configuration() -> None:
 
 
 def test_a_type_of_catalog_is_added_in_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    shelf = load._CatalogType(MemoryCatalog, properties=("planks",), prefixes=("shelf.",), required=("planks",))
+    shelf = load._CatalogType(MemoryBackend, properties=("planks",), prefixes=("shelf.",), required=("planks",))
     monkeypatch.setitem(load._TYPES, "shelf", shelf)
     catalog = load_backend("s", environ=NOTHING, type="shelf", planks="oak", **{"shelf.height": "2"})
-    assert isinstance(catalog, MemoryCatalog) and catalog.properties["planks"] == "oak"
+    assert isinstance(catalog, MemoryBackend) and catalog.properties["planks"] == "oak"
     with pytest.raises(InvalidInput, match="lacks the key planks"):
         load_backend("s", environ=NOTHING, type="shelf")
     with pytest.raises(InvalidInput, match=r"Unknown catalog property plank .*Did you mean planks\?"):

@@ -14,19 +14,19 @@ import sqlalchemy
 from frazil.catalog import Conflict
 from frazil.catalog.base import Unclear
 from frazil.catalog.database_remote import RemoteDatabase
-from frazil.catalog.sql import SqlCatalog
+from frazil.catalog.sql import SqlBackend
 from tests.catalog.conftest import TABLE, committed, new_metadata, set_to, swap
 from tests.fault_proxy import FaultProxy, Fired
 
 POSTGRES = [uri for uri in (os.environ.get("FRAZIL_TEST_POSTGRES"),) if uri]
 MARIADB = [uri for uri in (os.environ.get("FRAZIL_TEST_MARIADB"),) if uri]
-Opened = Callable[..., SqlCatalog]
+Opened = Callable[..., SqlBackend]
 
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Opened:
     name = f"c{uuid.uuid4().hex[:10]}"
-    return lambda uri, **limits: SqlCatalog(name, {"uri": uri, "warehouse": str(tmp_path)}, RemoteDatabase(uri, **limits))
+    return lambda uri, **limits: SqlBackend(name, {"uri": uri, "warehouse": str(tmp_path)}, RemoteDatabase(uri, **limits))
 
 
 @pytest.mark.parametrize("uri", POSTGRES)

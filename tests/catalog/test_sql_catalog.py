@@ -19,7 +19,7 @@ import frazil
 from frazil.catalog import CatalogBackend, Committed, Conflict, Unknown, load_backend
 from frazil.catalog.base import Unclear
 from frazil.catalog.database import Contended, SqliteDatabase, SqlStatement
-from frazil.catalog.sql import SqlCatalog
+from frazil.catalog.sql import SqlBackend
 from frazil.errors import (
     CommitFailedException,
     InvalidInput,
@@ -40,9 +40,9 @@ V0 = (
 )
 
 
-def sql(folder: Path, name: str = "c", **properties: str) -> SqlCatalog:
+def sql(folder: Path, name: str = "c", **properties: str) -> SqlBackend:
     found = load_backend(name, type="sql", uri=f"sqlite:///{folder}/c.db", warehouse=f"{folder}/w", **properties)
-    assert isinstance(found, SqlCatalog)
+    assert isinstance(found, SqlBackend)
     return found
 
 
@@ -168,7 +168,7 @@ class LosesAnswers(SqliteDatabase):
         raise Unclear("The connection broke.")
 
 
-def unsure(backend: SqlCatalog, folder: Path, applies: bool) -> LosesAnswers:
+def unsure(backend: SqlBackend, folder: Path, applies: bool) -> LosesAnswers:
     backend.database.close()
     LosesAnswers.fired = 0
     backend.database = broken = LosesAnswers(str(folder / "c.db"))
@@ -295,7 +295,7 @@ def test_a_purge_deletes_the_files_of_the_state_that_was_dropped_and_of_no_other
     assert rival.load(("db", "kept")).metadata.properties["last"] == "yes"
 
 
-def change_once(backend: SqlCatalog, identifier: tuple[str, ...]) -> None:
+def change_once(backend: SqlBackend, identifier: tuple[str, ...]) -> None:
     table = backend.load(identifier)
     committed(backend.swap(table, changed(table, last="yes")))
 

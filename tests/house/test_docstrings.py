@@ -11,10 +11,10 @@ VERBS = frozenset(
     Act Adapt Add Adopt Advise Alias Annotate Announce Append Apply Ask Assign Attach Begin Bind Bound Bring Build Cache Call Cancel Carry Cast
     Change Check Choose Clean Clear Close Cluster Collapse Collect Combine Commit Compare Compile Complete Compute Concatenate Conform Consume
     Control Convert Copy Correct Count Create Cut Decide Decode Decompress Define Delete Derive Describe Distribute Divide Do Drop Encode
-    End Escape Estimate Evaluate Evolve Exchange Expand Expire Explain Express Extract Fill Filter Find Finish Fit Flag Fold Format Gather Give
+    End Escape Estimate Evaluate Evolve Exchange Expand Expire Explain Export Express Extract Fill Filter Find Finish Fit Flag Fold Format Gather Give
     Group Hand Hash Hide Hold Hook Identify Implement Import Index Inject Insert Intersect Iterate Join Keep Leave Let List Load Lock Log
     Look Maintain Make Manage Map Mark Mask Match Merge Mix Move Multiply Name Narrow Normalise Note Number Open Order Overwrite Pack Page Pair Parse
-    Partition Pass Pick Plan Point Prepare Present Print Produce Project Provide Prune Publish Pull Put Qualify Queue Quote Raise Rank Read
+    Partition Pass Pick Pickle Plan Point Prepare Present Print Produce Project Provide Prune Publish Pull Put Qualify Queue Quote Raise Rank Read
     Rebuild Recognise Record Reduce Refer Refresh Refuse Register Remove Rename Repeat Replace Report Represent Require Reset Resolve Return
     Rewrite Roll Round Route Run Say Scan Select Serve Separate Set Share Shorten Show Shuffle Sort Spell Spill Split Stage Stand Start Stop Store
     Stream Strip Suggest Sum Summarise Swap Sync Tag Take Tell Test Track Translate Truncate Turn Unescape Unify Unite Update Upgrade Use

@@ -75,9 +75,9 @@ RESULTS: tuple[type[Any], ...] = (  # of procedures
 )  # fmt: skip
 
 PYICEBERG_MODULES = (  # and frazil.metrics
-    "frazil.catalog", "frazil.exceptions", "frazil.expressions", "frazil.io", "frazil.io.pyarrow", "frazil.metrics", "frazil.partitioning",
-    "frazil.schema", "frazil.table", "frazil.table.refs", "frazil.table.snapshots", "frazil.table.sorting", "frazil.table.statistics", "frazil.transforms",
-    "frazil.types",
+    "frazil.catalog", "frazil.exceptions", "frazil.expressions", "frazil.io", "frazil.io.pyarrow", "frazil.manifest", "frazil.metrics", "frazil.partitioning",
+    "frazil.schema", "frazil.table", "frazil.table.refs", "frazil.table.snapshots", "frazil.table.sorting", "frazil.table.metadata", "frazil.table.statistics", "frazil.table.update",
+    "frazil.transforms", "frazil.typedef", "frazil.types", "frazil.view",
 )  # fmt: skip
 
 

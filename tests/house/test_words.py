@@ -52,7 +52,7 @@ def test_the_documents_are_there(name: str) -> None:
 def test_the_package_is_typed_and_small() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     base = {re.split(r"[<>=\[ ;]", d)[0] for d in project["dependencies"]}
-    assert base == {"pyarrow", "numpy", "msgspec", "datafusion", "deflate", "pyroaring", "pyyaml"}
+    assert base == {"pyarrow", "numpy", "msgspec", "deflate", "pyroaring", "pyyaml"}
     assert (ROOT / "src/frazil/py.typed").exists()
     assert project["license"] == "Apache-2.0"
 

@@ -302,7 +302,7 @@ def test_tables_that_share_a_directory_of_metadata_are_cleaned_up_each(tmp_path:
 
 def test_what_a_cut_off_commit_left_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     t = littered(tmp_path)
-    monkeypatch.setattr("frazil.catalog.sql.SqlCatalog.swap", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr("frazil.catalog.sql.SqlBackend.swap", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
     from frazil.catalog import metadata_files
 
     metadata = metadata_files.with_log(t._loaded, t.metadata)[0]

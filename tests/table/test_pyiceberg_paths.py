@@ -50,7 +50,7 @@ def table(catalog: Catalog) -> Table:
 
 MODULES = (
     "catalog", "exceptions", "expressions", "io", "io.pyarrow", "partitioning", "schema", "table", "table.sorting", "table.snapshots",
-    "table.refs", "table.statistics", "transforms", "types",
+    "table.refs", "table.statistics", "transforms", "types", "view", "typedef", "manifest", "table.metadata", "table.update",
 )  # fmt: skip
 
 

@@ -17,14 +17,14 @@ from typing import Any, TypeVar
 
 from frazil.catalog.base import CatalogBackend, Identifier
 from frazil.catalog.configuration import DEFAULT_CATALOG, Configuration, configuration, configured_names, home
-from frazil.catalog.hive import HIVE_PROPERTIES, HiveCatalog
-from frazil.catalog.memory import MemoryCatalog
+from frazil.catalog.hive import HIVE_PROPERTIES, HiveBackend
+from frazil.catalog.memory import MemoryBackend
 from frazil.catalog.names import full_name, identifier_parts
 from frazil.catalog.path import PathCatalog
 from frazil.catalog.reporting import named_reporter
-from frazil.catalog.rest import REST_PREFIXES, REST_PROPERTIES, RestCatalog
+from frazil.catalog.rest import REST_PREFIXES, REST_PROPERTIES, RestBackend
 from frazil.catalog.served import check_served
-from frazil.catalog.sql import SqlCatalog
+from frazil.catalog.sql import SqlBackend
 from frazil.errors import AlreadyExists, InvalidInput, NoSuchFileError, NoSuchTableError, StorageError, Unsupported
 from frazil.storage import absolute, is_own_io, redact_text, storage_for
 from frazil.storage.locations import local_path_of, scheme_of, strip_slash
@@ -45,14 +45,14 @@ _TYPES = {
     # path and memory list `uri` although they do not take it, because their back ends refuse it with a message that says why.
     "path": _CatalogType(PathCatalog, ("uri",), required=("warehouse",)),
     "sql": _CatalogType(
-        SqlCatalog,
+        SqlBackend,
         ("uri", "echo", "pool-pre-ping", "schema-version", "init-catalog-tables", "unique-table-location"),
         prefixes=("jdbc.",),
         required=("uri",),
     ),
-    "memory": _CatalogType(MemoryCatalog, ("uri",)),
-    "hive": _CatalogType(HiveCatalog, HIVE_PROPERTIES, required=("uri",)),
-    "rest": _CatalogType(RestCatalog, REST_PROPERTIES, prefixes=REST_PREFIXES, required=("uri",)),
+    "memory": _CatalogType(MemoryBackend, ("uri",)),
+    "hive": _CatalogType(HiveBackend, HIVE_PROPERTIES, required=("uri",)),
+    "rest": _CatalogType(RestBackend, REST_PROPERTIES, prefixes=REST_PREFIXES, required=("uri",)),
 }
 _ALIASES = {"hadoop": "path", "jdbc": "sql", "in-memory": "memory", "inmemory": "memory"}
 _NOT_YET = {"glue", "dynamodb", "bigquery", "nessie", "snowflake", "polaris", "unity", "s3tables"}
@@ -147,13 +147,13 @@ def first_found(found: Sequence[tuple[str | None, Identifier]], look: Callable[[
         raise
 
 
-def _default(config: Configuration, environ: Mapping[str, str] | None) -> SqlCatalog:
+def _default(config: Configuration, environ: Mapping[str, str] | None) -> SqlBackend:
     warehouse = config.properties.get("warehouse")
     folder = str(home(environ)) if warehouse is None else strip_slash(local_path_of(absolute(warehouse)))
     defaults = {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": folder}
     try:
         storage_for(folder).make_directory(folder)
-        return SqlCatalog(config.name, {**defaults, **config.properties})
+        return SqlBackend(config.name, {**defaults, **config.properties})
     except (StorageError, NoSuchFileError, AlreadyExists) as e:
         e.advise(_ELSEWHERE)
         raise

@@ -10,6 +10,7 @@ import difflib
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from frazil.catalog import metadata_files, purge, sql_statements
 from frazil.catalog.base import (
@@ -39,6 +40,7 @@ from frazil.errors import (
     NoSuchTableError,
     TableAlreadyExistsError,
 )
+from frazil.spec.above import from_above
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.updates import Requirement, Update
 from frazil.storage import Storage, absolute, storage_for
@@ -47,7 +49,7 @@ from frazil.storage.locations import join
 _TRIES = 10
 
 
-class SqlCatalog(SqlViews):
+class SqlBackend(SqlViews):
     """Keep tables in a SQL database. Properties: `uri` is the database (sqlite, postgresql, mysql, mariadb; JDBC URLs too), `warehouse` the
     directory of new tables; see docs/options.md for the others."""
 
@@ -262,3 +264,9 @@ class SqlCatalog(SqlViews):
 
 def _purge(table: LoadedTable) -> tuple[str, ...]:
     return purge.delete(table, *purge.own_and_others(table))
+
+
+def __getattr__(name: str) -> Any:
+    if name == "SqlCatalog":
+        return from_above("table.catalog_classes", name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -26,7 +26,7 @@ _MARK, _SHOWN = "exists", 5
 
 
 class SqlNamespaces:
-    """Create, list and drop namespaces in a SQL database; a part of SqlCatalog."""
+    """Create, list and drop namespaces in a SQL database; a part of SqlBackend."""
 
     name: str
     properties: dict[str, str]

@@ -27,7 +27,7 @@ def check_length(location: str) -> None:
 
 
 class SqlViews(SqlNamespaces):
-    """Create, commit and drop views in a SQL database; a part of SqlCatalog."""
+    """Create, commit and drop views in a SQL database; a part of SqlBackend."""
 
     _v1: bool
     _row: Callable[[Identifier], dict[str, str]]

@@ -12,6 +12,7 @@ import functools
 import importlib.machinery
 import importlib.util
 import itertools
+import logging
 import os
 import random
 import sys
@@ -32,6 +33,7 @@ from frazil.codec.avro_write import header, write_long
 from frazil.errors import CorruptData, Unsupported
 from frazil.expr.building import column, from_numpy
 
+_log = logging.getLogger("frazil.codec")
 NATIVE_FROM_BYTES = 24_000  # decompressed; below, starting the native reader costs more than it saves
 _ENTRIES_AT_ONCE = 1 << 17  # a manifest has fewer, as a rule: its columns come in one piece each, which need not be copied together
 _SYNC = bytes(range(16))
@@ -312,6 +314,8 @@ def _engine() -> Any:
     with _loading:  # it panics when two threads load it at the same time
         if not _loaded:
             _loaded.append((os.getpid(), _load()))
+            if _loaded[0][1] is None:
+                _log.info("Large manifests are decoded by Python; pip install 'frazil[datafusion]' decodes them many times faster.")
     return _loaded[0][1]
 
 

@@ -66,6 +66,17 @@ _OPS: dict[type, tuple[str, bool]] = {
 }  # fmt: skip
 _FLIPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "nseq": "nseq"}
 
+# Spark calls these functions without parentheses, unless a column has the name.
+_FUNCTIONS_AS_WORDS = {
+    "current_date",
+    "current_time",
+    "current_timestamp",
+    "current_user",
+    "localtimestamp",
+    "session_user",
+    "user",
+}
+
 
 def bind(
     predicate: n.Expression, schema: Schema, *, case_sensitive: bool = True, zone: str = "UTC", ansi: bool = True,
@@ -311,6 +322,8 @@ def resolve(schema: Schema, name: str, parts: Sequence[str], case_sensitive: boo
         fields = inside.fields if isinstance(inside, StructType) else ()
     else:
         return _reference(path)
+    if len(parts) == 1 and name.lower() in _FUNCTIONS_AS_WORDS and all(name.lower() != f.name.lower() for f in schema.fields):
+        raise Unsupported(f"{name} is a function of Spark, and not supported without it.", hint=SPARK_CAN, function=name)
     field = schema.find_field(".".join(parts), case_sensitive)  # raises, listing the columns
     around = [schema.by_id[i] for i in schema.parents[field.field_id]]
     if any(isinstance(f.field_type, ListType | MapType) for f in around):

@@ -76,4 +76,17 @@ def is_stream(frame: Any) -> bool:
     """Tell whether a frame may be readable only once: iterators, readers, and objects with an Arrow stream but no length."""
     if hasattr(frame, "__next__") or hasattr(frame, "read_next_batch"):
         return True
+    if hasattr(frame, "to_arrow_batch_reader"):  # a table or scan of ours, each pass of which reads its files again
+        return True
     return hasattr(frame, "__arrow_c_stream__") and not (hasattr(frame, "__len__") or hasattr(frame, "num_rows"))
+
+
+def holds_rows(given: Any) -> bool:
+    """Tell whether a value is a frame that has rows, as far as that can be told without reading it; of Spark's it cannot."""
+    if isinstance(given, Mapping | str):
+        return False
+    rows = getattr(given, "num_rows", None)
+    rows = getattr(given, "height", None) if rows is None else rows
+    if rows is None and hasattr(given, "iloc"):
+        rows = len(given)
+    return isinstance(rows, int) and rows > 0

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from frazil.spec.shown import html_table
 from frazil.spec.snapshot import Snapshot
 
 METRICS = (
@@ -37,6 +38,16 @@ class CommitResult:
         if name in METRICS:
             return self.metrics.get(name, 0)
         raise AttributeError(name)
+
+    def __dir__(self) -> list[str]:
+        """List the metrics beside the other attributes, for completion."""
+        return sorted({*super().__dir__(), *METRICS})
+
+    def _repr_html_(self) -> str:
+        """Show the result as a table in notebooks."""
+        outcome = repr(self).removeprefix("CommitResult(").removesuffix(")").partition(":")[0]
+        counts = [(k, f"{v:.3f}" if isinstance(v, float) else f"{v:,}") for k, v in self.metrics.items() if v]
+        return html_table((outcome, ""), counts)
 
     def __repr__(self) -> str:
         if self.skipped:

@@ -224,6 +224,11 @@ class TaskSequence(Sequence[FileScanTask]):
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
 
+    def __repr__(self) -> str:
+        shown = [f"  {t.file.file_path}  ({t.file.record_count:,} rows, {len(t.delete_files)} delete files)" for t in self[:10]]
+        more = [f"  … {len(self) - len(shown)} more"] if len(self) > len(shown) else []
+        return "\n".join([f"{len(self)} tasks, each with .file, .delete_files and .residual", *shown, *more])
+
     @overload
     def __getitem__(self, index: int) -> FileScanTask: ...
     @overload

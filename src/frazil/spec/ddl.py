@@ -49,6 +49,15 @@ _NAMES: dict[str, IcebergType] = {
     "string": StringType(), "varchar": StringType(), "char": StringType(), "uuid": UUIDType(), "binary": BinaryType(),
     "void": UnknownType(), "unknown": UnknownType(), "variant": VariantType(),
 }  # fmt: skip
+_OF_OTHERS = {  # how numpy, pandas, Python and other SQL dialects call types
+    **dict.fromkeys(("int8", "int16", "int32", "uint8", "uint16"), "int"),
+    **dict.fromkeys(("int64", "uint32", "int8", "bigserial"), "bigint"),
+    **dict.fromkeys(("float32", "float4"), "float"), **dict.fromkeys(("float64", "float8"), "double"),
+    **dict.fromkeys(("str", "text", "object", "utf8", "large_string", "nvarchar", "clob"), "string"),
+    **dict.fromkeys(("datetime", "datetime64"), "timestamp_ntz (without a zone) or timestamp (with one)"),
+    **dict.fromkeys(("bytes", "blob", "bytea", "varbinary"), "binary"), "numeric": "decimal(precision, scale)",
+    "number": "decimal(precision, scale)", "list": "array<…>", "dict": "map<…, …> or struct<…>", "json": "variant or string",
+}  # fmt: skip
 _TOKEN = re.compile(r"\s*(?:(?P<quoted>`(?:[^`]|``)*`)|(?P<text>'(?:[^'\\]|\\.)*')|(?P<word>\w+)|(?P<mark>[<>(),:\[\]]))")
 
 
@@ -155,7 +164,11 @@ def _type(tokens: _DdlTokens, ids: Iterator[int]) -> IcebergType:
     try:
         return parse_primitive(f"{word}({', '.join(arguments)})" if arguments else word)
     except ValidationError as e:
-        raise ParseError(f"Unknown type {word!r} in schema {tokens.text!r}.") from e
+        meant = _OF_OTHERS.get(word.lower())
+        raise ParseError(
+            f"Unknown type {word!r} in schema {tokens.text!r}.",
+            hint=None if meant is None else f"It is called {meant} in Spark and Iceberg.",
+        ) from e
 
 
 def _arguments(tokens: _DdlTokens) -> list[str]:

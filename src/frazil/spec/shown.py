@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable
+import html
+from collections.abc import Iterable, Sequence
 
 LINES = 30
 """Lines that a list of columns, snapshots or entries takes; how many more there are stands below or above."""
@@ -35,3 +36,13 @@ def listed(items: Iterable[object], most: int = 100) -> str:
         shown.append(shortened(text, most))
     more = [f"… {len(texts) - len(shown)} more"] if len(shown) < len(texts) else []
     return ", ".join([*shown, *more])
+
+
+def html_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Format rows as a table of HTML for notebooks, with a line of column names unless all are empty; texts are escaped."""
+
+    def line(cells: Sequence[object], tag: str) -> str:
+        return "<tr>" + "".join(f"<{tag} style='text-align:left'>{html.escape(str(c))}</{tag}>" for c in cells) + "</tr>"
+
+    top = f"<thead>{line(head, 'th')}</thead>" if any(head) else ""
+    return f"<table>{top}<tbody>{''.join(line(row, 'td') for row in rows)}</tbody></table>"

@@ -11,7 +11,7 @@ from itertools import compress, count, repeat
 from typing import Any, cast, overload
 
 from frazil.spec.json_model import JsonModel
-from frazil.spec.shown import time_text
+from frazil.spec.shown import LINES, html_table, time_text
 
 MAIN_BRANCH = "main"
 
@@ -168,6 +168,16 @@ class Snapshots(Sequence[Snapshot]):
         more = [f"  … {len(self) - len(shown)} older"] if len(self) > len(shown) else []
         return "\n".join([f"Snapshots({len(self)})", *more, *shown])
 
+    def _repr_html_(self) -> str:
+        """Show the newest snapshots as a table in notebooks, the newest first."""
+        newest = self[-LINES:][::-1]
+        rows = [
+            (time_text(s.timestamp_ms), s.snapshot_id, s.operation or "", s.summary.get("added-records", ""), s.summary.get("total-records", ""))
+            for s in newest
+        ]
+        more = [(f"… {len(self) - len(newest)} older", "", "", "", "")] if len(self) > len(newest) else []
+        return html_table(("time", "snapshot_id", "operation", "added records", "total records"), [*rows, *more])
+
 
 class SnapshotsLater(Snapshots):
     """Hold the snapshots that a table's refs name, and load all of them once any other is asked for, or the list as a whole.
@@ -242,6 +252,12 @@ class SnapshotLog(list[SnapshotLogEntry]):
         shown = [f"  {e}" for e in self[-20:]]
         more = [f"  … {len(self) - len(shown)} older"] if len(self) > len(shown) else []
         return "\n".join([f"SnapshotLog({len(self)})", *more, *shown])
+
+    def _repr_html_(self) -> str:
+        """Show the newest entries as a table in notebooks, the newest first."""
+        newest = self[-LINES:][::-1]
+        more = [(f"… {len(self) - len(newest)} older", "")] if len(self) > len(newest) else []
+        return html_table(("current since", "snapshot_id"), [*((time_text(e.timestamp_ms), e.snapshot_id) for e in newest), *more])
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from frazil.storage.routing import (
     storage_for,
     storages_by_prefix,
 )
-from frazil.storage.secrets import redact, redact_text
+from frazil.storage.secrets import redact, redact_text, without_secrets
 from frazil.storage.vended import Credentials
 
 __all__ = [
@@ -70,4 +70,5 @@ __all__ = [
     "storage_for",
     "storages_by_prefix",
     "vended",
+    "without_secrets",
 ]

@@ -25,6 +25,11 @@ def redact_text(text: str) -> str:
     return _QUERY.sub(lambda m: f"{m['key']}{HIDDEN}", text)
 
 
+def without_secrets(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties that may leave this process: those whose key names no secret and whose value holds no password."""
+    return {k: v for k, v in properties.items() if not is_secret(k) and redact_text(v) == v}
+
+
 def redact(properties: Mapping[str, str]) -> dict[str, str]:
     """Mask the values of secret keys and the passwords in URIs, so that properties can be shown."""
     return {k: HIDDEN if is_secret(k) else redact_text(str(v)) for k, v in properties.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
@@ -19,7 +20,7 @@ from frazil.maintain.imports.register import RegisterTableResult, register_table
 from frazil.maintain.imports.source import Source, resolve_source
 from frazil.maintain.progress import ProgressCallback
 from frazil.ops.creation import Creation, create_empty, with_catalog_properties
-from frazil.ops.frames import SparkFrame
+from frazil.ops.frames import SparkFrame, holds_rows
 from frazil.ops.session import Session
 from frazil.ops.table_definition import GivenSchema, table_metadata
 from frazil.spec.partitioning import PartitionSpec, build_spec
@@ -29,10 +30,10 @@ from frazil.storage import place_of, redact, storage_for
 from frazil.stream.engine import StreamWriter
 from frazil.stream.sink.arguments import ManyTables, SinkArguments
 from frazil.stream.sink.many_tables import TablesResult
-from frazil.table import engines
+from frazil.table import engines, pickled
 from frazil.table.catalog_transaction import CatalogTransaction, CreateTableTransaction
 from frazil.table.create import schema_of
-from frazil.table.habits import no_such_method
+from frazil.table.habits import OF_CATALOGS, no_such_method
 from frazil.table.stream_tables import StreamTables, creation_arguments
 from frazil.table.table import Table
 from frazil.table.views import CatalogViews
@@ -65,6 +66,10 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         """Return the catalog's properties as configured, with secrets replaced by ***."""
         return redact(self._backend.properties)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the catalog by its name and its settings without secrets. Raises Unsupported for a catalog in memory."""
+        return _opened_again, (type(self), pickled.settings_of(self._backend))
+
     def __exit__(self, *_: object) -> None:
         self.close()
 
@@ -74,7 +79,8 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
             close()
 
     def __repr__(self) -> str:
-        return f"Catalog({self.name}, {type(self._backend).__name__})"
+        kind = type(self._backend).__name__.removesuffix("Backend").removesuffix("Catalog").lower()
+        return f"{type(self).__name__}({self.name}, {kind})"
 
     # --- names
 
@@ -140,6 +146,9 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         Raises TableAlreadyExistsError, NoSuchNamespaceError, ValidationError.
         """
         parts = self._new_name(self._parts(identifier))
+        if holds_rows(schema):
+            text = f"create_table takes the columns of the frame, not its rows: append(frame), of the table, adds them to {full_name(parts)}."
+            warnings.warn(text, stacklevel=2)
         metadata = table_metadata(
             self._place(parts, location),
             schema_of(schema),
@@ -442,4 +451,10 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
-            raise no_such_method(self, name)
+            raise no_such_method(self, name, OF_CATALOGS)
+
+
+def _opened_again(cls: type[Catalog], settings: pickled.CatalogSettings) -> Catalog:
+    catalog = cls.__new__(cls)
+    Catalog.__init__(catalog, pickled.open_backend(settings))
+    return catalog

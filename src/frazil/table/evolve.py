@@ -96,6 +96,14 @@ class Updating(Generic[T]):
     def _naming(self) -> AbstractContextManager[None]:
         return naming(self._operation.name, self._operation.metadata.location)
 
+    def __dir__(self) -> list[str]:
+        """List the calls of the update beside `commit`, for completion."""
+        return sorted({*(n for n in dir(self._update) if not n.startswith("_")), *super().__dir__()})
+
+    def __repr__(self) -> str:
+        calls = [n for n in dir(self._update) if not n.startswith("_") and callable(getattr(self._update, n))]
+        return f"{type(self._update).__name__} of {self._operation.name}, committed by commit() or at the end of a with block: {', '.join(calls)}"
+
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._update, name)
 

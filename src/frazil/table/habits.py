@@ -40,6 +40,20 @@ OF_TABLES = {
     "rewrite_data_files": "maintenance.rewrite_data_files()",
     "remove_orphan_files": "maintenance.remove_orphan_files()",
 }
+OF_CATALOGS = {
+    "create_or_replace_table": "replace_table_transaction(name, schema, create=True)",
+    "replace_table": "replace_table_transaction(name, schema)",
+    "create_table_as_select": "create_table(name, frame), then append(frame) on the table",
+    "create_table_from": "create_table(name, frame), then append(frame) on the table",
+    "table": "load_table(name)",
+    "read_table": "load_table(name).to_spark(), .to_pandas() or .to_arrow()",
+    "get_table": "load_table(name)",
+    "tables": "list_tables(namespace)",
+    "namespaces": "list_namespaces()",
+    "create_database": "create_namespace(name)",
+    "list_databases": "list_namespaces()",
+    "drop_database": "drop_namespace(name)",
+}
 OF_MAINTENANCE = {
     "create_changelog_view": 'changes(…).to_spark().createOrReplaceTempView("t_changes"), of the table',
     "register_table": "register_table(…), of the catalog",

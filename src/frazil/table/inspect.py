@@ -12,6 +12,7 @@ from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.storage import Storage
 from frazil.stream.partitions.by_hand import partition_commits
+from frazil.table.shown.notebooks import show_arrow_tables
 
 
 class InspectTable:
@@ -23,6 +24,7 @@ class InspectTable:
 
     def table(self, name: str, snapshot_id: int | None = None, **arguments: Any) -> pa.Table:
         """Return a metadata table by its name in Java Iceberg."""
+        show_arrow_tables()
         return metadata_table(name, self._metadata, self._storage, metadata_location=self._location, snapshot_id=snapshot_id, **arguments)
 
     def partition_commits(self, branch: str = MAIN_BRANCH) -> pa.Table:
@@ -31,6 +33,9 @@ class InspectTable:
         A partition is complete when it has a `committed_at` and no `late_data_since`; `times_committed`: more than once after late data.
         """
         return partition_commits(self._metadata, self._storage, branch)
+
+    def __repr__(self) -> str:
+        return f"Metadata tables of {self._metadata.location}, each by a method: {', '.join(METADATA_TABLES)}, partition_commits"
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *METADATA_TABLES]

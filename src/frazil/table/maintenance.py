@@ -67,6 +67,10 @@ class MaintenanceTable:
     def __init__(self, handle: TableHandle):
         self._handle = handle
 
+    def __repr__(self) -> str:
+        procedures = [name for name in vars(type(self)) if not name.startswith("_")]
+        return f"Maintenance of {self._handle._name}, each procedure by a method: {', '.join(sorted(procedures))}"
+
     def __getattr__(self, name: str) -> NoReturn:
         raise no_such_method(self, name, OF_MAINTENANCE)
 

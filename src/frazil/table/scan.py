@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -31,6 +31,7 @@ from frazil.storage import Storage
 from frazil.table import engines
 from frazil.table.habits import OF_SCANS, no_such_method
 from frazil.table.handed.frames import in_duckdb, pandas_of, polars_of
+from frazil.table.handed.lazy_frames import scan_dataset
 from frazil.table.shown.rows_text import first_rows
 
 if TYPE_CHECKING:
@@ -179,6 +180,22 @@ class DataScan:
         """Return the rows as an Arrow table."""
         return self.to_arrow_batch_reader().read_all()
 
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Export the rows by Arrow's PyCapsule interface, which `pa.table(scan)`, `pl.DataFrame(scan)` and DuckDB's `FROM scan` use.
+
+        Files are planned when the consumer asks for the first batch, since some ask for the schema several times before, and read as it
+        asks for more. `requested_schema`: a capsule of the schema that the consumer would like; columns are cast to it where pyarrow can.
+        """
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            yield from self.to_arrow_batch_reader()
+
+        return pa.RecordBatchReader.from_batches(self.projection().as_arrow(), batches()).__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        """Export the schema of the rows by Arrow's PyCapsule interface, so that `pa.schema(scan)` takes it; nothing is read."""
+        return self.projection().as_arrow().__arrow_c_schema__()
+
     def to_pandas(self, **kwargs: object) -> pd.DataFrame:
         """Return the rows as a pandas DataFrame. `kwargs`: arguments of `pyarrow.Table.to_pandas`."""
         return pandas_of(self.to_arrow(), **kwargs)
@@ -195,8 +212,9 @@ class DataScan:
         print(first_rows(self.update(limit=limit).to_arrow(), count, truncate))
 
     def to_duckdb(self, table_name: str, connection: DuckDBPyConnection | None = None) -> DuckDBPyConnection:
-        """Register the rows as a table of a DuckDB connection (None: a new one, in memory), and return the connection."""
-        return in_duckdb(self.to_arrow(), table_name, connection)
+        """Register the scan as a table of a DuckDB connection (None: a new one, in memory), and return the connection. Each query over it
+        reads the columns that it needs, when it runs. Raises NotInstalledError."""
+        return in_duckdb(scan_dataset(self, self.projection().as_arrow()), table_name, connection)
 
     def count(self) -> int:
         """Count the rows: by the manifests where their statistics suffice, else by reading the files concerned."""

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from frazil.catalog.planning import planner_of
 from frazil.catalog.reporting import reporter_of
+from frazil.errors import NotASequence
 from frazil.expr.nodes import AlwaysTrue
 from frazil.ops import arguments, metadata_changes
 from frazil.ops.engine import Frame
@@ -28,7 +29,7 @@ from frazil.stream.engine import StreamWriter
 from frazil.stream.hooks import BatchHook
 from frazil.stream.partitions.by_hand import mark_done
 from frazil.stream.sink.arguments import SinkArguments
-from frazil.table import engines
+from frazil.table import engines, pickled
 from frazil.table.changelog import ChangesScan
 from frazil.table.habits import OF_TABLES, no_such_method
 from frazil.table.handed.lazy_frames import datafusion_table, lazy_polars
@@ -36,12 +37,14 @@ from frazil.table.inspect import InspectTable
 from frazil.table.maintenance import MaintenanceTable
 from frazil.table.scan import DataScan, IncrementalAppendScan, ScannedTable
 from frazil.table.shown import overview
+from frazil.table.shown.notebooks import show_arrow_tables
 from frazil.table.transaction import Transaction
 from frazil.table.verbs import CommittingVerbs
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
+    from duckdb import DuckDBPyConnection
 
 
 class Table(CommittingVerbs):
@@ -258,6 +261,20 @@ class Table(CommittingVerbs):
         that it needs. `t.scan(…).to_polars()` reads a DataFrame at once."""
         return lazy_polars(self.scan(), self.schema().as_arrow(), lambda rows: self.scan(limit=rows))
 
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Export the rows by Arrow's PyCapsule interface: `pa.table(t)`, `pl.DataFrame(t)`, DuckDB's `FROM t`. See
+        `DataScan.__arrow_c_stream__`."""
+        return self.scan().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        """Export the schema by Arrow's PyCapsule interface: `pa.schema(t)`."""
+        return self.scan().__arrow_c_schema__()
+
+    def to_duckdb(self, table_name: str, connection: DuckDBPyConnection | None = None) -> DuckDBPyConnection:
+        """Register the table's present state as a table of a DuckDB connection (None: a new one, in memory), and return the connection.
+        Each query over it reads the columns that it needs, when it runs. Raises NotInstalledError."""
+        return self.scan().to_duckdb(table_name, connection)
+
     @property
     def _inner(self) -> Any:
         """Return this table's present state as a table of DataFusion, which reads this attribute in `ctx.register_table("t", table)`. Files
@@ -269,7 +286,8 @@ class Table(CommittingVerbs):
         return self.scan().count()
 
     def head(self, n: int = 5) -> pa.Table:
-        """Return the first `n` rows, in no particular order, as an Arrow table."""
+        """Return the first `n` rows, in no particular order, as an Arrow table, which notebooks show."""
+        show_arrow_tables()
         return self.scan(limit=n).to_arrow()
 
     def show(self, n: int = 20, truncate: bool | int = True) -> None:
@@ -383,6 +401,11 @@ class Table(CommittingVerbs):
     def _repr_html_(self) -> str:
         return overview.as_html(self._name, self.metadata, self.metadata_location)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the table by its name and the settings of its catalog without secrets (a table opened by its location: by that). The copy
+        is loaded where it is unpickled, in its newest state. Raises Unsupported for tables in memory."""
+        return _load_again, (type(self), self._name, *pickled.place_of_table(self._backend, self._loaded))
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Table) and (self.name(), self.metadata_location) == (other.name(), other.metadata_location)
 
@@ -390,5 +413,25 @@ class Table(CommittingVerbs):
 
     if not TYPE_CHECKING:
 
+        def __getitem__(self, column: object) -> NoReturn:
+            raise NotASequence(
+                f"A table cannot be indexed by {column!r}.",
+                hint='t.scan(selected_fields=("id",)) reads columns, t.schema().find_field("id") describes one.',
+            )
+
+        def __len__(self) -> NoReturn:
+            raise NotASequence("A table has no len(), which would read files unasked.", hint="t.count() counts the rows.")
+
+        def __iter__(self) -> NoReturn:
+            raise NotASequence("A table is not iterable.", hint="t.to_arrow_batch_reader(), of a scan, yields batches of rows.")
+
+        def __bool__(self) -> bool:
+            return True
+
         def __getattr__(self, name: str) -> NoReturn:
             raise no_such_method(self, name, OF_TABLES)
+
+
+def _load_again(cls: type[Table], name: str, *place: Any) -> Table:
+    backend, loaded = pickled.load_again(*place)
+    return cls(backend, loaded, name)

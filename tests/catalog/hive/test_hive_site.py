@@ -13,7 +13,7 @@ import pytest
 import frazil
 from frazil.catalog import load_backend
 from frazil.catalog.configuration import configuration
-from frazil.catalog.hive import HiveCatalog
+from frazil.catalog.hive import HiveBackend
 from frazil.catalog.hive.settings import KerberosIdentity, PlainIdentity, Tls
 from frazil.errors import InvalidInput, Unsupported
 from tests.catalog.conftest import HIVE
@@ -44,7 +44,7 @@ def found(env: Mapping[str, str], spark_conf: Mapping[str, str] | None = None, *
 def test_the_file_tells_what_the_catalog_does_not(tmp_path: Path) -> None:
     env = site(tmp_path, SITE)
     backend = load_backend("h", type="hive", environ=env, **{"s3.access-key-id": "k", "s3.secret-access-key": "s", "s3.region": "us-east-1"})
-    assert isinstance(backend, HiveCatalog)
+    assert isinstance(backend, HiveBackend)
     settings = backend.settings
     assert settings.addresses == (("a", 9083), ("b", 9084)) and backend.warehouse == "s3a://bucket/hive"
     assert (settings.read_timeout, settings.lock_timeout, settings.lock_enabled) == (600, 7, False)
@@ -87,12 +87,12 @@ def test_folders_are_looked_through_in_order_and_a_changed_file_is_read_again(tm
 def test_who_asks_and_whether_by_tls_is_told_by_the_file_but_no_password(tmp_path: Path) -> None:
     secure = {"hive.metastore.use.SSL": "true", "hive.metastore.sasl.enabled": "true", "hive.metastore.kerberos.principal": "hms/_HOST@EXAMPLE.COM"}
     backend = load_backend("h", type="hive", environ=site(tmp_path, {**SITE, **secure}), warehouse="/w")
-    assert isinstance(backend, HiveCatalog)
+    assert isinstance(backend, HiveBackend)
     assert backend.settings.identity == KerberosIdentity("hms", None, "EXAMPLE.COM") and backend.settings.tls == Tls(None, None, None)
     plain = {"hive.metastore.client.auth.mode": "PLAIN", "hive.metastore.client.plain.username": "me", "hive.metastore.client.plain.password": "no"}
     password = {"hive.metastore.client.plain.password": "s3cr3t"}
     backend = load_backend("h", type="hive", environ=site(tmp_path, {**SITE, **plain}), warehouse="/w", **password)
-    assert isinstance(backend, HiveCatalog) and backend.settings.identity == PlainIdentity("me", "s3cr3t")
+    assert isinstance(backend, HiveBackend) and backend.settings.identity == PlainIdentity("me", "s3cr3t")
     assert "s3cr3t" not in repr(backend) + repr(backend.settings)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from frazil.catalog.rest import RestCatalog
+from frazil.catalog.rest import RestBackend
 from frazil.codec.metadata_json import encode_metadata
 from tests.catalog.conftest import new_metadata
 
@@ -40,9 +40,9 @@ class Server:
     def routes(self) -> list[str]:
         return [f"{a.method} {a.path.partition('?')[0]}" for a in self.asked]
 
-    def catalog(self, **properties: str) -> RestCatalog:
+    def catalog(self, **properties: str) -> RestBackend:
         quick = {"rest.client.max-retries": "2", "rest.client.socket-timeout-ms": "2000"}
-        return RestCatalog("r", {"type": "rest", "uri": self.uri, **quick, **{k.replace("__", ".").replace("_", "-"): v for k, v in properties.items()}})
+        return RestBackend("r", {"type": "rest", "uri": self.uri, **quick, **{k.replace("__", ".").replace("_", "-"): v for k, v in properties.items()}})
 
 
 def table_json(**more: Any) -> dict[str, Any]:
@@ -101,4 +101,4 @@ def server() -> Iterator[Server]:
     running.server_close()
 
 
-Ask = Callable[[RestCatalog], object]
+Ask = Callable[[RestBackend], object]

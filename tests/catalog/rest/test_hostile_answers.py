@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from frazil.catalog import Unknown
 from frazil.catalog.planning import planner_of
-from frazil.catalog.rest import RestCatalog, http
+from frazil.catalog.rest import RestBackend, http
 from frazil.errors import CorruptData, FrazilError, StorageError
 from frazil.ops.reading import RowsReading
 from tests.catalog.conftest import TABLE, set_to, swap
@@ -60,7 +60,7 @@ class RawServer:
 
     def load(self, **more: str) -> object:
         quick = {"rest.client.max-retries": "1", "rest.client.socket-timeout-ms": "700", "token": SECRET, "token-exchange-enabled": "false"}
-        return RestCatalog("r", {"type": "rest", "uri": self.uri, **quick, **more}).load(TABLE)
+        return RestBackend("r", {"type": "rest", "uri": self.uri, **quick, **more}).load(TABLE)
 
 
 def answer(body: bytes, *headers: str, length: int | None = None) -> bytes:
@@ -151,7 +151,7 @@ def test_a_body_without_end_and_a_bomb_are_bounded(raw: RawServer, monkeypatch: 
 def test_a_commit_whose_answer_is_unusable_may_have_been_handled(raw: RawServer, reply: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of a commit that may stand must not be removed, so its outcome is unknown, not a failure."""
     raw.pieces = lambda: iter([answer(GOOD)])
-    catalog = RestCatalog("r", {"type": "rest", "uri": raw.uri, "rest.client.max-retries": "1", "rest.client.socket-timeout-ms": "700"})
+    catalog = RestBackend("r", {"type": "rest", "uri": raw.uri, "rest.client.max-retries": "1", "rest.client.socket-timeout-ms": "700"})
     base = catalog.load(TABLE)
     monkeypatch.setattr(http, "MAX_BODY", 1 << 20)
     monkeypatch.setattr(http, "_LONGEST_ANSWER_S", 0.3)
@@ -213,18 +213,18 @@ ENDPOINTS = ["GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials
 FULL = {"defaults": {"rest-page-size": "2"}, "overrides": {"header.X-A": "b"}, "endpoints": [], "idempotency-key-lifetime": "PT30M"}
 
 
-def planning(catalog: RestCatalog) -> object:
+def planning(catalog: RestBackend) -> object:
     table = catalog.load(TABLE)
     table = replace(table, config={**table.config, "scan-planning-mode": "server"})
     plan = RowsReading(table.metadata, table.storage, row_filter="id > 1", planner=planner_of(catalog, table)).plan()
     return f"{plan!r}{plan.explain()}{list(plan.tasks())}{[t.delete_files for t in plan.tasks()]}{plan.matched_records}"
 
 
-def committing(catalog: RestCatalog) -> object:
+def committing(catalog: RestBackend) -> object:
     return swap(catalog, catalog.load(TABLE), set_to(a="1"))
 
 
-ASKED: dict[str, tuple[str, Any, Callable[[RestCatalog], object]]] = {
+ASKED: dict[str, tuple[str, Any, Callable[[RestBackend], object]]] = {
     "config": ("GET /v1/config", FULL, lambda c: (c.load(TABLE), c.list_namespaces())),
     "table": (f"GET {ROUTE}", TABLE_ANSWER, lambda c: pickled(c.load(TABLE))),
     "commit": (f"POST {ROUTE}", TABLE_ANSWER, committing),

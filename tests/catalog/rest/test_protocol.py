@@ -13,7 +13,7 @@ import pytest
 
 import frazil
 from frazil.catalog import Committed, Conflict, Unknown, load_backend
-from frazil.catalog.rest import RestCatalog
+from frazil.catalog.rest import RestBackend
 from frazil.errors import (
     CommitStateUnknownException,
     CorruptData,
@@ -317,7 +317,7 @@ def test_headers_authentication_and_time_limits_may_be_the_servers(server: Serve
     overrides = {"rest.client.socket-timeout-ms": "1500", "header.X-Override": "o", "scan-planning-mode": "server", "ssl.cabundle": "/no/where"}
     server.on("GET /v1/config", (200, {"defaults": defaults, "overrides": overrides}))
     server.on(f"GET {TABLE_ROUTE}", (200, table_json()))
-    backend = RestCatalog("r", {"type": "rest", "uri": server.uri, "header.X-Mine": "mine"})
+    backend = RestBackend("r", {"type": "rest", "uri": server.uri, "header.X-Mine": "mine"})
     backend.load(TABLE)
     asked, sent = (a.headers for a in server.asked)
     assert "Authorization" not in asked and asked["X-Mine"] == "mine"
@@ -337,7 +337,7 @@ def test_a_token_that_was_had_stays_when_the_server_tells_other_headers(server: 
 def test_an_invalid_configuration_of_the_server_is_told_as_the_servers(server: Server) -> None:
     server.on("GET /v1/config", (200, {"defaults": {"rest.client.socket-timeout-ms": "soon"}, "overrides": {}}))
     with pytest.raises(InvalidInput, match=r"socket-timeout-ms.*'soon'(?s:.*)v1/config"):
-        RestCatalog("r", {"type": "rest", "uri": server.uri}).load(TABLE)
+        RestBackend("r", {"type": "rest", "uri": server.uri}).load(TABLE)
 
 
 def test_properties_of_stores_that_only_the_server_knows_are_left_out(server: Server) -> None:

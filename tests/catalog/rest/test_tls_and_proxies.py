@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from frazil.catalog.base import Unclear
-from frazil.catalog.rest import RestCatalog
+from frazil.catalog.rest import RestBackend
 from frazil.catalog.rest.http import Client
 from frazil.catalog.rest.settings import settings
 from frazil.errors import FrazilError, StorageError
@@ -255,7 +255,7 @@ def test_a_tunnel_that_is_refused_has_sent_nothing(proxy: tuple[int, list[str]])
 def test_javas_server_is_used_behind_tls_and_a_tunnel(uri: str, keys: Path, proxy: tuple[int, list[str]]) -> None:
     with tls_before(uri, keys) as port:
         given = {"type": "rest", "uri": f"https://127.0.0.1:{port}", **certificates(keys), **through(proxy[0])}
-        backend, namespace = RestCatalog("r", given), (f"t{uuid.uuid4().hex}",)
+        backend, namespace = RestBackend("r", given), (f"t{uuid.uuid4().hex}",)
         table = made(backend, (*namespace, "t"))
         after = committed(swap(backend, table, set_to(a="b")))
         assert backend.load(after.identifier).metadata.properties["a"] == "b"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from frazil.catalog.rest import RestCatalog
+from frazil.catalog.rest import RestBackend
 from frazil.catalog.rest.vended import StorageCredential, TableCredentials, holds_secrets, holds_token, vended
 from frazil.errors import StorageError
 from frazil.storage import Credentials
@@ -148,7 +148,7 @@ def test_a_table_of_a_catalog_with_secrets_of_its_own_uses_the_vended_ones_and_r
     server.on("GET /v1/config", (200, {"defaults": {}, "overrides": {f"adls.sas-token.archive.{HOST}": "override"}}))
     server.on("GET /v1/namespaces/db/tables/t", (200, vending(1, 2_000)), (200, vending(2, 3_600_000)))
     own = {"adls.sas-token.mine": "own", "adls.sas-token.archive": "own", "adls.sas-token.third": "own"}
-    backend = RestCatalog("c", {**dict(server.catalog().properties), **own})
+    backend = RestBackend("c", {**dict(server.catalog().properties), **own})
     storage = backend.load(TABLE).storage
     assert isinstance(storage, RoutedStorage) and storage.vended is not None
     names = ("mine", "other", "archive", "third")

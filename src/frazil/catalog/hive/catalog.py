@@ -1,7 +1,7 @@
 """Keep tables and views in a Hive Metastore, in the layout of Java's HiveCatalog: the parameter metadata_location of each points to its
 metadata.
 
-`HiveCatalog` names and finds tables, `views` does so for views; `pointers` moves their pointers.
+`HiveBackend` names and finds tables, `views` does so for views; `pointers` moves their pointers.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from frazil.storage import Storage, absolute, storage_for
 from frazil.storage.locations import join
 
 
-class HiveCatalog(HiveViews):
+class HiveBackend(HiveViews):
     """Keep tables and views in a Hive Metastore (2.3, 3.1, 4.0). Properties: `uri` holds its addresses, `warehouse` is the directory of new
     namespaces; see docs/options.md for the others."""
 

@@ -20,7 +20,7 @@ _OWNER_TYPES = ("USER", "ROLE", "GROUP")  # numbered from 1
 
 
 class HiveNamespaces:
-    """Create, list and drop databases in a Hive Metastore; a part of HiveCatalog."""
+    """Create, list and drop databases in a Hive Metastore; a part of HiveBackend."""
 
     name: str
     client: HiveClient

@@ -26,7 +26,7 @@ _BATCH = 200  # tables and views that are asked for with one call
 
 
 class HiveViews(HiveNamespaces):
-    """Create, commit and drop views in a Hive Metastore; a part of HiveCatalog."""
+    """Create, commit and drop views in a Hive Metastore; a part of HiveBackend."""
 
     settings: HiveSettings
     _pointers: Pointers

@@ -75,7 +75,7 @@ class _Vended(msgspec.Struct, rename="kebab"):
     storage_credentials: list[StorageCredential]
 
 
-class RestCatalog(RestViews):
+class RestBackend(RestViews):
     """Keep tables behind a REST server. Properties: `uri` is the server's address; see docs/options.md for the others.
 
     Nothing is asked before the first call. Loads are remembered by the ETag that the server gives, so that a table that has not changed is
@@ -98,7 +98,7 @@ class RestCatalog(RestViews):
         return f"{type(self).__name__}({shown(self.name, self.properties)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return RestCatalog, (self.name, self.properties)
+        return RestBackend, (self.name, self.properties)
 
     def close(self) -> None:
         self.reporting.close()
@@ -477,8 +477,8 @@ def _check_metadata_files(metadata: TableMetadata) -> None:
 
 
 @functools.lru_cache(maxsize=16)
-def _opened(name: str, properties: tuple[tuple[str, str], ...]) -> RestCatalog:
-    return RestCatalog(name, dict(properties))
+def _opened(name: str, properties: tuple[tuple[str, str], ...]) -> RestBackend:
+    return RestBackend(name, dict(properties))
 
 
 def client_of(name: str, properties: tuple[tuple[str, str], ...]) -> Client:

@@ -49,7 +49,7 @@ class _Summary(msgspec.Struct):
 
 
 class RestNamespaces:
-    """Create, list and drop namespaces on the server; a part of RestCatalog."""
+    """Create, list and drop namespaces on the server; a part of RestBackend."""
 
     name: str
     properties: dict[str, str]

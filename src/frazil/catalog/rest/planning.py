@@ -47,7 +47,7 @@ T = TypeVar("T", bound=ScanTasksJson)
 
 
 class PlanningCatalog(Protocol):
-    """Name what planning needs of a `RestCatalog`."""
+    """Name what planning needs of a `RestBackend`."""
 
     name: str
     client: Client

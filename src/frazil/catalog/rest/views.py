@@ -30,7 +30,7 @@ class _LoadViewResult(msgspec.Struct, rename="kebab"):
 
 
 class RestViews(RestNamespaces):
-    """Create, commit and drop views on the server; a part of RestCatalog."""
+    """Create, commit and drop views on the server; a part of RestBackend."""
 
     def _view_path(self, identifier: Identifier) -> str:
         namespace = self.routes.namespace(check_identifier(identifier)[:-1])

@@ -37,11 +37,22 @@ from frazil.spec.metadata import TableMetadata
 from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.schema import Schema
 from frazil.spec.shown import shortened
+from frazil.spec.types import (
+    DateType,
+    IcebergType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
 from frazil.storage import Storage
 from frazil.storage.locations import normalise
 
 BY_SUMMARIES, BY_PARTITION, BY_STATISTICS = "partition summaries of its manifest", "partition values", "counts and bounds"
 _COLUMNS = tuple(dict.fromkeys((*PRUNED_BY, *STATISTICS, "file_path", "split_offsets")))
+_NUMBERS_INSIDE = (DateType, TimeType, TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType)
 _TRUTH = ((1, "TRUE"), (2, "FALSE"), (4, "NULL"))
 
 
@@ -174,7 +185,7 @@ def _condition(
         for field_id, reference in columns.items()
         for by, ranges in ((BY_PARTITION, by_partition), (BY_STATISTICS, by_statistics))
         for one_range in ranges.get(field_id, ())
-        if (text := _range_text(reference.name, one_range))
+        if (text := _range_text(reference.name, one_range, reference.type))
     ]
     truth_values = tuple(text for bit, text in _TRUTH if possible & bit)
     return ExplainedCondition(str(_with_sql_constants(part)), truth_values, decided_by, tuple(range_texts))
@@ -202,9 +213,9 @@ def _with_sql_constants(bound: Bound) -> Bound:
     return bound
 
 
-def _range_text(name: str, column_range: Range) -> str:
+def _range_text(name: str, column_range: Range, type_: IcebergType) -> str:
     """Describe what is known of a column in one file; an empty text: nothing is."""
-    lower, upper = _value(column_range.lower), _value(column_range.upper)
+    lower, upper = (_shown_bound(_value(bound), type_) for bound in (column_range.lower, column_range.upper))
     has_nulls, has_nans, has_values = (bool(np.ravel(flag)[0]) for flag in (column_range.nulls, column_range.nans, column_range.values))
     if not has_values:
         return f"{name} has no values but null" + (" and NaN" if has_nans else "")
@@ -218,6 +229,12 @@ def _range_text(name: str, column_range: Range) -> str:
     if not has_nulls:
         words.append("without nulls")
     return f"{name} {', '.join(words)}" if words else ""
+
+
+def _shown_bound(value: Any, type_: IcebergType) -> Any:
+    """Show a bound as SQL writes it where it is a number or bytes inside: dates, times and uuids."""
+    inside = isinstance(value, int) if isinstance(type_, _NUMBERS_INSIDE) else isinstance(value, bytes) and isinstance(type_, UUIDType)
+    return literal_text(value, type_) if inside else value
 
 
 def _value(bound: Any) -> Any:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     import pyarrow as pa
+    import pyarrow.dataset as ds
     from duckdb import DuckDBPyConnection
 
 
@@ -32,8 +33,8 @@ def polars_of(table: pa.Table) -> pl.DataFrame:
     return polars.from_arrow(table)
 
 
-def in_duckdb(table: pa.Table, name: str, connection: DuckDBPyConnection | None = None) -> DuckDBPyConnection:
-    """Register an Arrow table by a name in a DuckDB connection (None: a new one, in memory), and return the connection. Raises
+def in_duckdb(table: pa.Table | ds.Dataset, name: str, connection: DuckDBPyConnection | None = None) -> DuckDBPyConnection:
+    """Register an Arrow table or dataset by a name in a DuckDB connection (None: a new one, in memory), and return the connection. Raises
     NotInstalledError."""
     try:
         import duckdb

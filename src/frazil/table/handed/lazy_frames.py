@@ -58,8 +58,8 @@ def _scan_dataset() -> Callable[[Scanned, pa.Schema], ds.Dataset]:
     """Define the class of datasets over scans. It is defined at its first use, since pyarrow.dataset imports pandas if it is installed."""
     import pyarrow.dataset as ds
 
-    class ScanDataset(ds.Dataset):  # type: ignore[misc]  # DataFusion requires an instance of Dataset
-        """Present a scan as a pyarrow dataset of one fragment, whose scanner applies DataFusion's columns and filter as it reads."""
+    class ScanDataset(ds.Dataset):  # type: ignore[misc]  # DataFusion and DuckDB require an instance of Dataset
+        """Present a scan as a pyarrow dataset of one fragment, whose scanner applies the columns and filter of a query as it reads."""
 
         def __init__(self, scan: Scanned, schema: pa.Schema):
             self._scan, self._schema = scan, schema
@@ -86,10 +86,18 @@ def _scan_dataset() -> Callable[[Scanned, pa.Schema], ds.Dataset]:
             return ds.Scanner.from_batches(batches, schema=read_schema, columns=list(selected), filter=filter, batch_size=batch_size)
 
         def _batches(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-            """Read the columns; a generator, so that nothing is planned before the first batch is asked for."""
-            yield from narrowed(self._scan, self._schema, names)
+            """Read the columns; a generator, so that nothing is planned before the first batch is asked for. A changelog has columns
+            beside those that were selected."""
+            columns = list(names) or self._schema.names[:1]
+            for batch in narrowed(self._scan, self._schema, names):
+                yield batch.select(columns)
 
     return ScanDataset
+
+
+def scan_dataset(scan: Scanned, schema: pa.Schema) -> ds.Dataset:
+    """Present a scan as a pyarrow dataset, of which each query reads the columns that it needs."""
+    return _scan_dataset()(scan, schema)
 
 
 def datafusion_table(scan: Scanned, schema: pa.Schema) -> datafusion.DataFrame:
@@ -108,5 +116,5 @@ def datafusion_table(scan: Scanned, schema: pa.Schema) -> datafusion.DataFrame:
         return functions.nanvl(column, lit(float("nan")).cast(field.type)).alias(field.name)
 
     context = SessionContext()
-    context.register_dataset("scanned", _scan_dataset()(scan, schema))
+    context.register_dataset("scanned", scan_dataset(scan, schema))
     return context.table("scanned").select(*(shown(f) for f in schema)).into_view()

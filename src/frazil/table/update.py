@@ -1,0 +1,34 @@
+"""Provide updates of tables by PyIceberg's path: the builders `UpdateSchema`, `UpdateSpec`, …, and the requirements of a commit."""
+
+from frazil.commit.evolve.evolve_sort_order import UpdateSortOrder
+from frazil.commit.evolve.evolve_spec import UpdateSpec
+from frazil.commit.evolve.update_statistics import UpdateStatistics
+from frazil.spec.updates import (
+    AssertCreate,
+    AssertCurrentSchemaId,
+    AssertDefaultSortOrderId,
+    AssertDefaultSpecId,
+    AssertLastAssignedFieldId,
+    AssertLastAssignedPartitionId,
+    AssertRefSnapshotId,
+    AssertTableUUID,
+)
+from frazil.table.evolve import ManageSnapshots, UpdateSchema
+from frazil.table.update_snapshot import UpdateSnapshot
+
+__all__ = [
+    "AssertCreate",
+    "AssertCurrentSchemaId",
+    "AssertDefaultSortOrderId",
+    "AssertDefaultSpecId",
+    "AssertLastAssignedFieldId",
+    "AssertLastAssignedPartitionId",
+    "AssertRefSnapshotId",
+    "AssertTableUUID",
+    "ManageSnapshots",
+    "UpdateSchema",
+    "UpdateSnapshot",
+    "UpdateSortOrder",
+    "UpdateSpec",
+    "UpdateStatistics",
+]
