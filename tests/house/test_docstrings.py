@@ -10,9 +10,9 @@ VERBS = frozenset(
     """
     Act Adapt Add Adopt Advise Alias Annotate Announce Append Apply Ask Assign Attach Begin Bind Bound Bring Build Cache Call Cancel Carry Cast
     Change Check Choose Clean Clear Close Cluster Collapse Collect Combine Commit Compare Compile Complete Compute Concatenate Conform Consume
-    Control Convert Copy Correct Count Create Cut Decide Decode Decompress Define Delete Derive Describe Distribute Divide Do Drop Encode
+    Control Convert Copy Correct Count Create Cut Decide Decode Decompress Define Delete Derive Describe Distribute Divide Do Draw Drop Encode
     End Escape Estimate Evaluate Evolve Exchange Expand Expire Explain Export Express Extract Fill Filter Find Finish Fit Flag Fold Format Gather Give
-    Group Hand Hash Hide Hold Hook Identify Implement Import Index Inject Insert Intersect Iterate Join Keep Leave Let List Load Lock Log
+    Group Hand Hash Hide Hold Hook Identify Implement Import Index Inject Insert Intersect Iterate Join Keep Lay Leave Let List Load Lock Log
     Look Maintain Make Manage Map Mark Mask Match Merge Mix Move Multiply Name Narrow Normalise Note Number Open Order Overwrite Pack Page Pair Parse
     Partition Pass Pick Pickle Plan Point Prepare Present Print Produce Project Provide Prune Publish Pull Put Qualify Queue Quote Raise Rank Read
     Rebuild Recognise Record Reduce Refer Refresh Refuse Register Remove Rename Repeat Replace Report Represent Require Reset Resolve Return

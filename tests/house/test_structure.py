@@ -30,6 +30,7 @@ LAYERS = [
     ["rows"],
     ["ops"],
     ["stream", "maintain"],
+    ["report"],
     ["spark"],
     ["table"],
     ["sql"],

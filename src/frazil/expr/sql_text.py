@@ -36,6 +36,8 @@ _RESERVED = frozenset(
     "timestamp_ntz timestamp_ltz time interval x r exists distinct from".split()
 )
 
+_NUMBERS_INSIDE = (DateType, TimeType, TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType)
+
 
 def back_quoted(parts: Iterable[str]) -> str:
     """Quote a name of several parts for Spark SQL, whatever characters the parts contain."""
@@ -94,6 +96,12 @@ def literal_text(value: Any, type_: IcebergType | None) -> str:
         case IntegerType() | LongType() | DoubleType():
             return _untyped_text(value)
     return _untyped_text(value)
+
+
+def shown_value(value: Any, type_: IcebergType) -> Any:
+    """Return a value as people read it: as SQL writes it where it is a number or bytes inside (dates, times, uuids), else as it is."""
+    is_inside = isinstance(value, int) if isinstance(type_, _NUMBERS_INSIDE) else isinstance(value, bytes) and isinstance(type_, UUIDType)
+    return literal_text(value, type_) if is_inside else value
 
 
 def _untyped_text(value: Any) -> str:

@@ -9,6 +9,7 @@ __all__ = [
     "advice",
     "compact",
     "convert_equality",
+    "current_state",
     "expire_snapshots",
     "imports",
     "last_run",

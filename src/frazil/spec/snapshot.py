@@ -171,10 +171,8 @@ class Snapshots(Sequence[Snapshot]):
     def _repr_html_(self) -> str:
         """Show the newest snapshots as a table in notebooks, the newest first."""
         newest = self[-LINES:][::-1]
-        rows = [
-            (time_text(s.timestamp_ms), s.snapshot_id, s.operation or "", s.summary.get("added-records", ""), s.summary.get("total-records", ""))
-            for s in newest
-        ]
+        counts = ("added-records", "total-records")
+        rows = [(time_text(s.timestamp_ms), s.snapshot_id, s.operation or "", *(s.summary.get(c, "") for c in counts)) for s in newest]
         more = [(f"… {len(self) - len(newest)} older", "", "", "", "")] if len(self) > len(newest) else []
         return html_table(("time", "snapshot_id", "operation", "added records", "total records"), [*rows, *more])
 

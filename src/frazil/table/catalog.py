@@ -147,7 +147,7 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         """
         parts = self._new_name(self._parts(identifier))
         if holds_rows(schema):
-            text = f"create_table takes the columns of the frame, not its rows: append(frame), of the table, adds them to {full_name(parts)}."
+            text = f"create_table takes the columns of the frame for {full_name(parts)}, not its rows: append(frame) adds them."
             warnings.warn(text, stacklevel=2)
         metadata = table_metadata(
             self._place(parts, location),

@@ -102,7 +102,8 @@ class Updating(Generic[T]):
 
     def __repr__(self) -> str:
         calls = [n for n in dir(self._update) if not n.startswith("_") and callable(getattr(self._update, n))]
-        return f"{type(self._update).__name__} of {self._operation.name}, committed by commit() or at the end of a with block: {', '.join(calls)}"
+        what = f"{type(self._update).__name__} of {self._operation.name}"
+        return f"{what}, committed by commit() or at the end of a with block: {', '.join(calls)}"
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._update, name)

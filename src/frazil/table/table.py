@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from frazil.ops.frames import SparkFrame
 from frazil.ops.reading import RowFilter
 from frazil.ops.result import CommitResult
 from frazil.ops.session import Session
+from frazil.report.table_report import TableReport, report_of
 from frazil.scan.changelog_range import ChangelogRange
 from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.properties import NAME_MAPPING
@@ -392,6 +394,16 @@ class Table(CommittingVerbs):
     def maintenance(self) -> MaintenanceTable:
         """Return the procedures that keep the table in shape: compaction, expiry of snapshots, removal of orphan files, …"""
         return MaintenanceTable(self)
+
+    def report(self, path: str | Path | None = None) -> TableReport:
+        """Report the table's health: growth, file sizes, deletes by partition, snapshots, columns, manifests, and what to do.
+
+        `path`: write it there as one page of HTML that needs no network. Notebooks show the result. Reads metadata and manifests only.
+        """
+        report = report_of(self.maintenance._table("in-process"))
+        if path is not None:
+            report.save(path)
+        return report
 
     # --- display and comparison
 

@@ -28,7 +28,7 @@ from frazil.expr.bound import (
     references,
 )
 from frazil.expr.pruning.ranges import Range
-from frazil.expr.sql_text import literal_text
+from frazil.expr.sql_text import literal_text, shown_value
 from frazil.scan.delete_ranges import normalised
 from frazil.scan.manifests import PRUNED_BY, STATISTICS, column_of, live, read_manifest
 from frazil.scan.prune import file_outcomes, manifest_outcomes, partition_outcomes, partition_ranges, statistics_ranges
@@ -37,22 +37,12 @@ from frazil.spec.metadata import TableMetadata
 from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.schema import Schema
 from frazil.spec.shown import shortened
-from frazil.spec.types import (
-    DateType,
-    IcebergType,
-    TimestampNanoType,
-    TimestampType,
-    TimestamptzNanoType,
-    TimestamptzType,
-    TimeType,
-    UUIDType,
-)
+from frazil.spec.types import IcebergType
 from frazil.storage import Storage
 from frazil.storage.locations import normalise
 
 BY_SUMMARIES, BY_PARTITION, BY_STATISTICS = "partition summaries of its manifest", "partition values", "counts and bounds"
 _COLUMNS = tuple(dict.fromkeys((*PRUNED_BY, *STATISTICS, "file_path", "split_offsets")))
-_NUMBERS_INSIDE = (DateType, TimeType, TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType)
 _TRUTH = ((1, "TRUE"), (2, "FALSE"), (4, "NULL"))
 
 
@@ -215,7 +205,7 @@ def _with_sql_constants(bound: Bound) -> Bound:
 
 def _range_text(name: str, column_range: Range, type_: IcebergType) -> str:
     """Describe what is known of a column in one file; an empty text: nothing is."""
-    lower, upper = (_shown_bound(_value(bound), type_) for bound in (column_range.lower, column_range.upper))
+    lower, upper = (shown_value(_value(bound), type_) for bound in (column_range.lower, column_range.upper))
     has_nulls, has_nans, has_values = (bool(np.ravel(flag)[0]) for flag in (column_range.nulls, column_range.nans, column_range.values))
     if not has_values:
         return f"{name} has no values but null" + (" and NaN" if has_nans else "")
@@ -229,12 +219,6 @@ def _range_text(name: str, column_range: Range, type_: IcebergType) -> str:
     if not has_nulls:
         words.append("without nulls")
     return f"{name} {', '.join(words)}" if words else ""
-
-
-def _shown_bound(value: Any, type_: IcebergType) -> Any:
-    """Show a bound as SQL writes it where it is a number or bytes inside: dates, times and uuids."""
-    inside = isinstance(value, int) if isinstance(type_, _NUMBERS_INSIDE) else isinstance(value, bytes) and isinstance(type_, UUIDType)
-    return literal_text(value, type_) if inside else value
 
 
 def _value(bound: Any) -> Any:

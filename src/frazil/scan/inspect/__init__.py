@@ -5,4 +5,4 @@ Entry points: `metadata_table(name, metadata, storage, …)`, `metadata_table_sc
 
 from frazil.scan.inspect.tables import METADATA_TABLES, TIME_TRAVEL_TABLES, metadata_table, metadata_table_schema
 
-__all__ = ["METADATA_TABLES", "TIME_TRAVEL_TABLES", "metadata_table", "metadata_table_schema", "partition_type"]
+__all__ = ["METADATA_TABLES", "TIME_TRAVEL_TABLES", "metadata_table", "metadata_table_schema", "partition_type", "partitions"]

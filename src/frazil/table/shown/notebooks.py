@@ -11,7 +11,7 @@ from frazil.spec.shown import LINES, html_table, shortened
 
 
 def show_arrow_tables() -> None:
-    """Have IPython show Arrow tables as HTML tables, unless another library has said how. Outside of IPython it does nothing."""
+    """Make IPython show Arrow tables as HTML tables, unless another library has said how. Outside of IPython it does nothing."""
     ipython = sys.modules.get("IPython")
     shell: Any = None if ipython is None else ipython.get_ipython()
     formatters = {} if shell is None else shell.display_formatter.formatters

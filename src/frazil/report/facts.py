@@ -1,0 +1,98 @@
+"""Hold the facts of a table's health, as a report shows them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from frazil.maintain.advice.finding import Findings
+from frazil.scan.scan_log.records import LoggedScan
+
+DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Hold the totals of a table at one snapshot. `bytes`, `rows`, `files`, `delete_files` are None where the snapshot does not tell."""
+
+    time_ms: int
+    rows: int | None
+    bytes: int | None
+    files: int | None
+    delete_files: int | None
+
+
+@dataclass(frozen=True)
+class SizeClass:
+    """Count the data files between two sizes."""
+
+    label: str
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class PartitionHealth:
+    """Describe a partition: its files and how many rows its deletes remove. `rows` are the records of its data files."""
+
+    name: str
+    files: int
+    rows: int
+    bytes: int
+    deleted_rows: int
+    equality_deletes: int
+
+
+@dataclass(frozen=True)
+class ColumnHealth:
+    """Describe a column: its least and greatest value, as far as they are known, and the share of files that a look-up of one value
+    skips."""
+
+    name: str
+    type: str
+    least: str
+    greatest: str
+    skipped: float | None
+    is_sorted_by: bool
+
+
+@dataclass(frozen=True)
+class SnapshotNode:
+    """Describe a snapshot for the graph: its parent, its operation, and the branches and tags at it."""
+
+    snapshot_id: int
+    parent_id: int | None
+    time_ms: int
+    operation: str
+    added_rows: int | None
+    refs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Health:
+    """Hold what a report shows."""
+
+    name: str
+    location: str
+    format_version: int
+    made_at_ms: int
+    facts: tuple[tuple[str, str], ...]
+    moments: tuple[Moment, ...]
+    sizes: tuple[SizeClass, ...]
+    target_bytes: int
+    partitions: tuple[PartitionHealth, ...]
+    partition_count: int
+    columns: tuple[ColumnHealth, ...]
+    snapshots: tuple[SnapshotNode, ...]
+    snapshot_count: int
+    manifests: tuple[tuple[str, int, int, int], ...]
+    scans: tuple[LoggedScan, ...]
+    findings: Findings = field(repr=False)
+
+    @property
+    def growth_per_day(self) -> float | None:
+        """Return the bytes that the table grew by in a day, over the last 30 days; None: it is younger than a day or does not tell."""
+        sized = [m for m in self.moments if m.bytes is not None]
+        recent = [m for m in sized if m.time_ms >= self.made_at_ms - 30 * DAY_MS]
+        if len(recent) < 2 or (days := (recent[-1].time_ms - recent[0].time_ms) / DAY_MS) < 1:
+            return None
+        return ((recent[-1].bytes or 0) - (recent[0].bytes or 0)) / days
