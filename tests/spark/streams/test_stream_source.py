@@ -70,6 +70,45 @@ def test_a_prepared_session_reads_all_there_is_and_goes_on_from_its_checkpoint(s
     assert ids(drain(table.read_stream(spark, **{k.replace("-", "_"): v for k, v in EARLIEST.items()}), "other")) == [*ALL, 70, 71, 72]
 
 
+@pytest.mark.versions
+def test_the_doors_of_the_jar_begin_with_the_first_snapshot_and_flinks_with_the_latest(spark, session, catalog, table, drain, tmp_path):
+    warehouse = str(tmp_path / "wh")
+    for key, value in (("type", "path"), ("warehouse", warehouse)):
+        spark.conf.set(f"spark.sql.catalog.doors.{key}", value)
+    place, flinks = table.location(), {"monitor-interval": "1s"}
+    everything = {
+        "prepared": spark.readStream.format("iceberg").load(place),
+        "by name": spark.readStream.table("doors.db.t"),
+        "ours and Java's options": spark.readStream.format("iceberg").option("on-non-append", "skip").option("branch", "main").load(place),
+        "changes": spark.readStream.format("iceberg").load(f"{place}#changes"),
+        "bare": session.readStream.format("iceberg").load(place),
+    }
+    latest = {
+        "by the table": table.read_stream(spark),
+        "by the table, limited as Java's": table.read_stream(spark, streaming_max_files_per_micro_batch=5),
+        "prepared, as Flink": spark.readStream.format("iceberg").options(**flinks).load(place),
+        "by name, as Flink": spark.readStream.options(**flinks).table("doors.db.t"),
+        "bare, as Flink": session.readStream.format("iceberg").options(**flinks).load(place),
+    }
+    assert {door: ids(drain(frame, door)) for door, frame in everything.items()} == dict.fromkeys(everything, ALL)
+    assert {door: ids(drain(frame, door)) for door, frame in latest.items()} == dict.fromkeys(latest, ALL[-3:])
+
+
+def test_a_tag_is_no_branch_to_follow_at_any_door(spark, session, table, drain):
+    with table.manage_snapshots() as manage:
+        manage.create_tag(table.snapshots()[1].snapshot_id, "v1")
+    tagged = {
+        "prepared": lambda: spark.readStream.format("iceberg").option("branch", "v1").load(table.location()),
+        "by the table": lambda: table.read_stream(spark, branch="v1"),
+        "bare": lambda: session.readStream.format("iceberg").option("branch", "v1").load(table.location()),
+        "batch": lambda: spark.read.format("iceberg").option("branch", "v1").load(table.location()),
+        "changelog": lambda: spark.read.format("iceberg").option("branch", "v1").load(f"{table.location()}#changes"),
+    }
+    for door, read in tagged.items():
+        with pytest.raises(Exception, match=r"tag of table"):
+            drain(read(), door)
+
+
 def test_a_bare_session_reads_by_options_alone(session, table, drain):
     read = lambda **more: session.readStream.format("iceberg").options(**EARLIEST, **more).load(table.location())
     assert ids(drain(read())) == ALL
