@@ -34,7 +34,7 @@ _MOST = 1024  # snapshots whose changes a reader keeps in memory, at most
 
 
 @dataclass(frozen=True)
-class Changes:
+class PartitionChanges:
     """Name the partitions that one snapshot has changed. `all`: any partition may be, since a delete applies to all of them, or since the
     snapshot cannot be read."""
 
@@ -74,35 +74,35 @@ def since(metadata: TableMetadata, head: Snapshot | None, looked_at: int) -> Sin
 class ChangeReader:
     """Read what snapshots have changed. Snapshots never change, so each is read once; the last ones read are kept."""
 
-    changes_by_id: dict[int, Changes] = field(default_factory=dict)
+    changes_by_id: dict[int, PartitionChanges] = field(default_factory=dict)
 
-    def of(self, snapshot: Snapshot, metadata: TableMetadata, storage: Storage) -> Changes:
+    def of(self, snapshot: Snapshot, metadata: TableMetadata, storage: Storage) -> PartitionChanges:
         """Return the partitions that got data or lost rows in a snapshot."""
         if snapshot.operation == "replace":
-            return Changes()
+            return PartitionChanges()
         changes = self.changes_by_id.get(snapshot.snapshot_id)
         if changes is None:
             try:
                 changes = changes_in(snapshot, metadata, storage)
             except (CorruptData, NoSuchFileError) as error:
                 log.warning("Snapshot %d cannot be read, so it may have changed any partition: %s", snapshot.snapshot_id, error)
-                changes = Changes(all=True)
+                changes = PartitionChanges(all=True)
             if len(self.changes_by_id) >= _MOST:
                 self.changes_by_id.pop(next(iter(self.changes_by_id)), None)
             self.changes_by_id[snapshot.snapshot_id] = changes
         return changes
 
 
-def changes_in(snapshot: Snapshot, metadata: TableMetadata, storage: Storage) -> Changes:
+def changes_in(snapshot: Snapshot, metadata: TableMetadata, storage: Storage) -> PartitionChanges:
     """Read which partitions a snapshot has added data files or delete files to, and removed data files from."""
     partitions: set[Partition] = set()
     for manifest in manifests_of(metadata, snapshot, storage, keep=False):
         for spec_id, values, everywhere in _changed(manifest, snapshot, storage):
             if everywhere:
-                return Changes(all=True)
+                return PartitionChanges(all=True)
             if values:
                 partitions.add(partition_of(metadata, spec_id, values))
-    return Changes(frozenset(partitions))
+    return PartitionChanges(frozenset(partitions))
 
 
 def _changed(manifest: ManifestFile, snapshot: Snapshot, storage: Storage) -> Iterator[tuple[int, tuple[object, ...], bool]]:

@@ -24,7 +24,7 @@ from frazil.stream.partitions.policies.chain import Chain, check_for_table, tabl
 from frazil.stream.partitions.policies.context import PartitionContext, Policy, TableSite, address_of
 from frazil.stream.partitions.policies.success_file import now_ms
 from frazil.stream.partitions.state import PartitionState, Pending, state_of
-from frazil.stream.partitions.tracking import MarkDone, Records, TrackPartitions, watermark_field
+from frazil.stream.partitions.tracking import MarkDone, PartitionRecords, TrackPartitions, watermark_field
 from frazil.stream.partitions.triggers import is_due
 from frazil.tasks.runner import InProcess, Runner
 
@@ -70,7 +70,7 @@ class PartitionCommit:
     clock: Callable[[], int] = now_ms
     runner: Runner = field(default_factory=InProcess)
     failures: tuple[PolicyFailure, ...] = ()
-    records: Records = field(default_factory=Records, repr=False)
+    records: PartitionRecords = field(default_factory=PartitionRecords, repr=False)
     _turn: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
 
     def actions(self, batch: MicroBatch, table: LoadedTable) -> Sequence[Action]:
@@ -215,7 +215,7 @@ def _shown(context: PartitionContext) -> str:
     return "/".join(f"{k}={v}" for k, v in context.partition_spec.items())
 
 
-def mark(site: TableSite, judged: Judged, watermark_ms: int | None, records: Records) -> LoadedTable:
+def mark(site: TableSite, judged: Judged, watermark_ms: int | None, records: PartitionRecords) -> LoadedTable:
     """Record partitions as done, and what other writers changed, in a commit of its own; return the table's newest state."""
     table = commit(site.backend, site.load(), [MarkDone(site.branch, judged, watermark_ms, records)]).table
     try:

@@ -91,7 +91,7 @@ def with_done(
 
 
 @dataclass(frozen=True)
-class Records:
+class PartitionRecords:
     """Read what the table itself tells of partitions: archived records of those that are done, and the changes of all writers."""
 
     archives: ArchiveReader = field(default_factory=ArchiveReader)
@@ -124,7 +124,8 @@ class Records:
             if places:  # partitions of an older version's state, which may have been announced after this snapshot
                 marks = {p: record.snapshot_id for p in touched if (record := state.done.get(p) or find(p)) is not None}
                 place = places[snapshot.snapshot_id]
-                touched = frozenset(p for p in touched if places.get(marks.get(p), len(places)) > place)
+                announced = {p for p, mark in marks.items() if mark is not None and places.get(mark, len(places)) <= place}
+                touched -= announced
             changed_ms = metadata.last_updated_ms if snapshot in came.left else snapshot.timestamp_ms
             state = with_written(state, WrittenPartitions(frozenset(), touched), find, changed_ms)
         return replace(state, looked_at=head_id)
@@ -149,7 +150,7 @@ class TrackPartitions:
     branch: str
     options: PartitionCommitOptions
     watermark_ms: int | None
-    records: Records = field(repr=False)
+    records: PartitionRecords = field(repr=False)
 
     def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update]:
         if context.only_new:
@@ -259,7 +260,7 @@ class MarkDone:
     branch: str
     judged: Mapping[Partition, Pending | None]
     watermark_ms: int | None
-    records: Records = field(repr=False)
+    records: PartitionRecords = field(repr=False)
 
     def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update]:
         stored_before = state_of(metadata, self.branch)
