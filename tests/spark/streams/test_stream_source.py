@@ -77,18 +77,13 @@ def test_the_doors_of_the_jar_begin_with_the_first_snapshot_and_flinks_with_the_
         spark.conf.set(f"spark.sql.catalog.doors.{key}", value)
     place, flinks = table.location(), {"monitor-interval": "1s"}
     everything = {
-        "prepared": spark.readStream.format("iceberg").load(place),
         "by name": spark.readStream.table("doors.db.t"),
         "ours and Java's options": spark.readStream.format("iceberg").option("on-non-append", "skip").option("branch", "main").load(place),
-        "changes": spark.readStream.format("iceberg").load(f"{place}#changes"),
         "bare": session.readStream.format("iceberg").load(place),
     }
     latest = {
         "by the table": table.read_stream(spark),
-        "by the table, limited as Java's": table.read_stream(spark, streaming_max_files_per_micro_batch=5),
         "prepared, as Flink": spark.readStream.format("iceberg").options(**flinks).load(place),
-        "by name, as Flink": spark.readStream.options(**flinks).table("doors.db.t"),
-        "bare, as Flink": session.readStream.format("iceberg").options(**flinks).load(place),
     }
     assert {door: ids(drain(frame, door)) for door, frame in everything.items()} == dict.fromkeys(everything, ALL)
     assert {door: ids(drain(frame, door)) for door, frame in latest.items()} == dict.fromkeys(latest, ALL[-3:])

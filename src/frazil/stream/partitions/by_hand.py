@@ -29,7 +29,7 @@ def partition_commits(metadata: TableMetadata, storage: Storage, branch: str) ->
     """List the partitions of a branch that are done or pending, one row each. A partition is complete when it has a `committed_at` and no
     `late_data_since`; what any writer changed since the stream last looked is read from the snapshots that came since."""
     records = PartitionRecords()
-    state = records.caught_up(state_of(metadata, branch), metadata, metadata.existing_branch_head(branch), storage)
+    state = records.caught_up(state_of(metadata, branch), metadata, metadata.branch_head(branch), storage)
     done = records.archives.all(state, metadata, storage)
     rows = []
     for partition in dict.fromkeys((*done, *state.pending)):
