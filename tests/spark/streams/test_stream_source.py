@@ -12,9 +12,10 @@ import pytest
 
 import frazil
 from frazil.errors import InvalidInput, Unsupported
+from frazil.spark.door import stream_read
 from frazil.spark.host.jvm import is_classic
 from frazil.stream.source.offset import parse_offset
-from frazil.stream.source.options import stream_options
+from frazil.stream.source.options import StartingStrategy, stream_options
 from frazil.stream.source.source import StreamSource
 from tests.peers.rowsum import rowsum
 
@@ -71,22 +72,30 @@ def test_a_prepared_session_reads_all_there_is_and_goes_on_from_its_checkpoint(s
 
 
 @pytest.mark.versions
-def test_the_doors_of_the_jar_begin_with_the_first_snapshot_and_flinks_with_the_latest(spark, session, catalog, table, drain, tmp_path):
-    warehouse = str(tmp_path / "wh")
-    for key, value in (("type", "path"), ("warehouse", warehouse)):
+def test_a_script_for_the_jar_reads_from_the_first_snapshot_on(spark, table, drain, tmp_path):
+    for key, value in (("type", "path"), ("warehouse", str(tmp_path / "wh"))):
         spark.conf.set(f"spark.sql.catalog.doors.{key}", value)
-    place, flinks = table.location(), {"monitor-interval": "1s"}
-    everything = {
-        "by name": spark.readStream.table("doors.db.t"),
-        "ours and Java's options": spark.readStream.format("iceberg").option("on-non-append", "skip").option("branch", "main").load(place),
-        "bare": session.readStream.format("iceberg").load(place),
-    }
-    latest = {
-        "by the table": table.read_stream(spark),
-        "prepared, as Flink": spark.readStream.format("iceberg").options(**flinks).load(place),
-    }
-    assert {door: ids(drain(frame, door)) for door, frame in everything.items()} == dict.fromkeys(everything, ALL)
-    assert {door: ids(drain(frame, door)) for door, frame in latest.items()} == dict.fromkeys(latest, ALL[-3:])
+    assert ids(drain(spark.readStream.table("doors.db.t"))) == ALL
+    assert ids(drain(table.read_stream(spark), "other")) == ALL[-3:]
+
+
+def test_the_doors_of_the_jar_begin_with_the_first_snapshot_and_flinks_with_the_latest(spark, table, monkeypatch):
+    specs, place, flinks = [], table.location(), {"monitor-interval": "1s"}
+    monkeypatch.setattr(stream_read, "stream_frame", lambda _, spec, own=None: specs.append(spec))
+    read = lambda **options: spark.readStream.format("iceberg").options(**options)
+    read().load(place)
+    read(**{"on-non-append": "skip", "branch": "main", "streaming-max-files-per-micro-batch": "5"}).load(place)
+    read().load(f"{place}#changes")
+    specs.append(stream_read.bare_spec({"path": place}))
+    assert {spec.options.strategy for spec in specs} == {StartingStrategy.EARLIEST} and len(specs) == 4
+    specs.clear()
+    read(**flinks).load(place)
+    table.read_stream(spark)
+    table.read_stream(spark, streaming_max_files_per_micro_batch=5)
+    specs.append(stream_read.bare_spec({"path": place, **flinks}))
+    monkeypatch.setattr(stream_read, "all_settings", lambda _: {"connector.iceberg.monitor-interval": "1s"})
+    read().load(place)
+    assert {spec.options.strategy for spec in specs} == {StartingStrategy.LATEST} and len(specs) == 5
 
 
 def test_a_tag_is_no_branch_to_follow_at_any_door(spark, session, table, drain):
