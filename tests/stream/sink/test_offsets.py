@@ -37,7 +37,7 @@ def test_the_same_offsets_have_the_same_digest_whenever_the_batch_was_planned(fi
 
 
 def test_a_batch_of_files_is_told_by_the_list_of_its_files() -> None:
-    listed = lambda *names: "v1\n" + "\n".join(f'{{"path":"{n}","timestamp":1,"batchId":4}}' for n in names)  # noqa: E731
+    listed = lambda *names: "v1\n" + "\n".join(f'{{"path":"{n}","timestamp":1,"batchId":4}}' for n in names)
     offset = '{"logOffset":4}'
     one = digest(offset, {"sources/0/4": listed("a")})
     assert one == digest(offset, {"sources/0/4": listed("a")}, time=9) != digest(offset, {"sources/0/4": listed("a", "b")})
