@@ -326,13 +326,14 @@ BAD_READS = {
     "split-size": "x", "lookback": 0, "file-open-cost": -1, "snapshot-id": "x", "as-of-timestamp": "x", "timestampasof": "yesterday",
     "start-snapshot-id": "x", "end-snapshot-id": "x", "start-timestamp": "x", "end-timestamp": "x", "vectorization-enabled": "maybe",
     "aggregate-push-down-enabled": "x", "locality": "x", "branch": "nope", "tag": "nope", "versionasof": "nope",
+    "start-tag": "nope", "end-tag": "nope",
 }  # fmt: skip
 
 
 def test_read_options_are_complete_and_bad_values_told(tmp_path):
     t = frazil.load_catalog("c", type="path", warehouse=str(tmp_path)).create_table("db.t", "id bigint, p string")
     t.append(ROWS)
-    assert {*read_target._SELECTORS, *read_target._RANGE, *read_target._HINTS, *read_target.SPLIT_OPTIONS} == set(BAD_READS)
+    assert set(read_target._KNOWN) == set(BAD_READS)
 
     def read(options: dict[str, Any]) -> list[str]:
         found = read_target.locate(read_target.read_request({"path": t.location(), **options}), {}).reading().plan()

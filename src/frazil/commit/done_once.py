@@ -33,11 +33,14 @@ class Txn:
 
     `on_rewind`: what becomes of a write whose number is below that of the mark, as the batches of a stream have after its checkpoint was
     restored from a backup: "skip" takes it as done, "fail" refuses it, "rewrite" does it again and sets the mark back to its number.
+    `digest`: of what the write consists of. A write with the mark's number and another digest is not the one that was done, but one of a
+    writer that was set back, too. None: unknown; the number alone decides.
     """
 
     id: str
     number: int
     on_rewind: str = "skip"
+    digest: str | None = None
 
     @property
     def summary(self) -> dict[str, str]:
@@ -54,6 +57,8 @@ class AlreadyDone:
     number: int
     """The number of the last write done, which is at least the number of `txn`."""
     snapshot_id: int | None
+    differs: bool = False
+    """Whether the write done under this number was another one."""
 
 
 def txn_of(value: Any) -> Txn | None:
@@ -75,23 +80,29 @@ def mark_name(id_: str, branch: str) -> str:
 def already_done(metadata: TableMetadata, txn: Txn, branch: str) -> AlreadyDone | None:
     """Look up whether this write, or a later one with the same id, was committed to the branch; None: it was not, or is to be done again.
 
-    Raises ValidationError when the value of the mark's property is not a mark, and for a later one where the txn refuses to go back.
+    Raises ValidationError when the value of the mark's property is not a mark, and for a later one, or another one under the same number,
+    where the txn refuses to go back.
     """
     name = mark_name(txn.id, branch)
     text = metadata.properties.get(name)
     if text is None:
         return None
-    number, snapshot_id = TXN_MARK.kind.parse(name, text)
-    if number > txn.number and txn.on_rewind == "fail":
+    number, snapshot_id, digest = TXN_MARK.kind.parse(name, text)
+    differs = number == txn.number and None not in (digest, txn.digest) and digest != txn.digest
+    is_rewound = number > txn.number or differs
+    if is_rewound and txn.on_rewind == "fail":
         raise _rewound(metadata, txn, branch, number)
-    is_done = number == txn.number or (number > txn.number and txn.on_rewind == "skip")
-    return AlreadyDone(txn, branch, number, snapshot_id) if is_done else None
+    is_done = txn.on_rewind == "skip" if is_rewound else number == txn.number
+    return AlreadyDone(txn, branch, number, snapshot_id, differs) if is_done else None
 
 
 def _rewound(metadata: TableMetadata, txn: Txn, branch: str, number: int) -> ValidationError:
+    text = f"comes after batch {number}, which is committed on branch {branch}"
+    if number == txn.number:
+        text = f"is not the batch {number} that is committed on branch {branch}: it ends at other offsets of its source"
     return ValidationError(
-        f"Batch {txn.number} of the streaming query {txn.id} comes after batch {number}, which is committed on branch {branch}: its "
-        "checkpoint was set back, or a second query goes on from a copy of it.",
+        f"Batch {txn.number} of the streaming query {txn.id} {text}: its checkpoint was set back, or a second query goes on from a copy of "
+        "it.",
         hint="Rows of these batches may be in the table already. The option on-rewind=skip passes over batches up to the one committed, "
         "on-rewind=rewrite writes them again; a new checkpoint folder begins a new query.",
         table=metadata.location, batch_id=txn.number, committed_batch_id=number,
@@ -103,6 +114,8 @@ def tell(done: AlreadyDone, table: str, metadata: TableMetadata) -> None:
     text = f"Table {table}: txn {done.txn.id} {done.txn.number} is done already on branch {done.branch}"
     if done.number > done.txn.number:
         log.warning("%s, as is the later number %d; numbers of an id must rise. Nothing was written.", text, done.number)
+    elif done.differs:
+        log.warning("%s, but by a write that ended at other offsets: the checkpoint was set back. Nothing was written.", text)
     elif done.snapshot_id is not None and _rolled_back(metadata, done):
         log.warning(
             "%s, in snapshot %d, but the branch was rolled back since. Nothing was written; to write again, use a higher number, or remove "
@@ -161,5 +174,7 @@ class SetMarks:
 
     def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update]:
         committed_ids = [i for i in context.snapshot_ids() if metadata.snapshots.by_id(i) is not None]
-        mark = json.dumps({"number": self.txn.number, "snapshot-id": committed_ids[-1] if committed_ids else None})
-        return (SetProperties({mark_name(self.txn.id, branch): mark for branch in self.branches}),)
+        mark: dict[str, Any] = {"number": self.txn.number, "snapshot-id": committed_ids[-1] if committed_ids else None}
+        if self.txn.digest is not None:
+            mark["digest"] = self.txn.digest
+        return (SetProperties({mark_name(self.txn.id, branch): json.dumps(mark) for branch in self.branches}),)

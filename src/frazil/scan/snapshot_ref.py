@@ -100,6 +100,14 @@ def _of_ref(metadata: TableMetadata, name: str, kind: str) -> SnapshotRead:
     return SnapshotRead(snapshot, metadata.schema(), name) if ref.is_branch else _travel(metadata, snapshot)
 
 
+def tagged_snapshot_id(metadata: TableMetadata, tag: str, option: str) -> int:
+    """Return the snapshot id of a tag that an option names. Raises NoSuchRefError, and InvalidInput for a branch."""
+    ref = metadata.ref(tag)
+    if ref.is_branch:
+        raise InvalidInput(f"{option}={tag} is a branch of table {metadata.location}.", hint="Name a tag.", table=metadata.location)
+    return ref.snapshot_id
+
+
 def _of_version(metadata: TableMetadata, version: int | str) -> SnapshotRead:
     """Resolve a version: a number is a snapshot id if there is such a snapshot, anything else is the name of a branch or tag."""
     text = str(version).strip()

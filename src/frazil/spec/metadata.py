@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from frazil.errors import NoSuchRefError, NoSuchSnapshotError, ValidationError
+from frazil.errors import InvalidInput, NoSuchRefError, NoSuchSnapshotError, ValidationError
 from frazil.spec.json_model import JsonModel
 from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.schema import Schema
@@ -126,6 +126,16 @@ class TableMetadata(JsonModel):
         """Return the head of a branch, or of main for a branch that does not exist yet; None for a table without snapshots."""
         ref = self.refs.get(branch)
         return self.current_snapshot() if ref is None else self.snapshot_by_id(ref.snapshot_id)
+
+    def existing_branch_head(self, branch: str) -> Snapshot | None:
+        """Return the head of a branch that exists; None for `main` without snapshots. Raises NoSuchRefError, and InvalidInput for a tag."""
+        if branch == MAIN_BRANCH:
+            return self.current_snapshot()
+        ref = self.ref(branch)
+        if not ref.is_branch:
+            text = f"Cannot use {branch!r} as a branch: it is a tag of table {self.location}."
+            raise InvalidInput(text, hint=f"tag={branch} reads it; a tag does not move.", table=self.location, ref=branch)
+        return self.snapshot_by_id(ref.snapshot_id)
 
     def ancestors(self, snapshot: Snapshot | None) -> Iterator[Snapshot]:
         """Yield a snapshot and its ancestors, newest first, as far as they are retained."""

@@ -132,7 +132,7 @@ LOCATION = _matching(r"(/|file:/|(?!file:)[a-z][a-z0-9+.-]*:).*", "an absolute l
 METRICS = _matching(r"none|counts|full|truncate\([1-9]\d*\)", "a metrics mode: none, counts, truncate(n), full", str.lower)
 MAPPING = PropertyKind(parse_name_mapping, "a name mapping in JSON")
 OBJECT = PropertyKind(lambda text: _object(text), "an object in JSON")
-MARK = PropertyKind(lambda text: _mark(text), 'the mark of a write, {"number": n, "snapshot-id": id or null}')
+MARK = PropertyKind(lambda text: _mark(text), 'the mark of a write, {"number": n, "snapshot-id": id or null, "digest": text}')
 
 
 def _truth(text: str) -> bool:
@@ -147,14 +147,17 @@ def _object(text: str) -> dict[str, Any]:
     return obj
 
 
-def _mark(text: str) -> tuple[int, int | None]:
-    """Parse the mark of a txn: the number of the last write and the snapshot that it made."""
+def _mark(text: str) -> tuple[int, int | None, str | None]:
+    """Parse the mark of a txn: the number of the last write, the snapshot that it made, and a digest of what it wrote; marks of older
+    versions of Frazil, and of writes that know none, hold no digest."""
     mark = json.loads(text)
     if not isinstance(mark, dict) or type(number := mark.get("number")) is not int:
         raise ValueError(text)
     if type(snapshot_id := mark.get("snapshot-id")) not in (int, type(None)):
         raise ValueError(text)
-    return number, snapshot_id
+    if type(digest := mark.get("digest")) not in (str, type(None)):
+        raise ValueError(text)
+    return number, snapshot_id, digest
 
 
 # -- the properties -------------------------------------------------------------------------------------------------------------------

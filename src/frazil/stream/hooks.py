@@ -16,7 +16,7 @@ class MicroBatch:
 
     `watermark_ms`: the query's event-time watermark when the batch was planned, in milliseconds since 1970-01-01 UTC; None: the query has
     none. `last`: no further batch follows in this run (bounded input has ended). `wap_id`: the batch's snapshot is only staged, under
-    this id (write-audit-publish), and `branch` does not move.
+    this id (write-audit-publish), and `branch` does not move. `digest`: of the offsets at which the batch ends (`sink.offsets`).
     """
 
     query_id: str
@@ -27,6 +27,7 @@ class MicroBatch:
     watermark_ms: int | None = None
     last: bool = False
     wap_id: str | None = None
+    digest: str | None = None
 
 
 class BatchHook(Protocol):

@@ -395,8 +395,8 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         """Return a DataStreamWriter that writes each row of a streaming DataFrame into the table that the row names in `table_column`, one
         commit for each table and micro-batch, exactly once: `catalog.write_stream(frame, "topic").option("checkpointLocation", …).start()`.
 
-        `mode`: append, upsert or cdc; None: append, or what the table says. `create`: make missing tables and namespaces; a mapping holds
-        arguments of `create_table` for them. `evolve`: add columns that a table lacks and its rows fill. `namespace`: that of names
+        `mode`: append, overwrite, upsert or cdc; None: append, or what the table says. `create`: make missing tables and namespaces; a
+        mapping holds arguments of `create_table` for them. `evolve`: add columns that a table lacks and its rows fill. `namespace`: that of
         without one. `on_bad_table`: rows that no table takes stop the query ("fail"), or go to `set_aside_table` ("set-aside").
         `on_commit`: called after each batch with its number and TablesResult. `options`: see docs/streams-sink.md.
         """

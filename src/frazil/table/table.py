@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from frazil.catalog.planning import planner_of
 from frazil.catalog.reporting import reporter_of
-from frazil.errors import NotASequence
+from frazil.errors import InvalidInput, NotASequence
 from frazil.expr.nodes import AlwaysTrue
 from frazil.ops import arguments, metadata_changes
 from frazil.ops.engine import Frame
@@ -20,6 +20,7 @@ from frazil.ops.result import CommitResult
 from frazil.ops.session import Session
 from frazil.report.table_report import TableReport, report_of
 from frazil.scan.changelog_range import ChangelogRange
+from frazil.scan.snapshot_ref import tagged_snapshot_id
 from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.properties import NAME_MAPPING
 from frazil.spec.schema import Schema
@@ -198,9 +199,11 @@ class Table(CommittingVerbs):
         case_sensitive: bool | None = None,
         options: Mapping[str, str] | None = None,
         limit: int | None = None,
+        start_tag: str | None = None,
+        end_tag: str | None = None,
     ) -> IncrementalAppendScan:
         """Return a scan of the rows that `append` snapshots added after one snapshot (exclusive; None: from the first) up to another
-        (inclusive; None: the current one). The other arguments are those of `scan`."""
+        (inclusive; None: the current one). `start_tag`, `end_tag`: tags in their place. The other arguments are those of `scan`."""
         return IncrementalAppendScan(
             self._source,
             row_filter,
@@ -208,8 +211,8 @@ class Table(CommittingVerbs):
             arguments.flag("case_sensitive", case_sensitive),
             options=arguments.mapping("options", options),
             limit=arguments.number("limit", limit, 0),
-            from_snapshot_id_exclusive=arguments.number("from_snapshot_id_exclusive", from_snapshot_id_exclusive),
-            to_snapshot_id_inclusive=arguments.number("to_snapshot_id_inclusive", to_snapshot_id_inclusive),
+            from_snapshot_id_exclusive=self._bound("from_snapshot_id_exclusive", from_snapshot_id_exclusive, "start_tag", start_tag),
+            to_snapshot_id_inclusive=self._bound("to_snapshot_id_inclusive", to_snapshot_id_inclusive, "end_tag", end_tag),
         )
 
     def changes(
@@ -228,10 +231,13 @@ class Table(CommittingVerbs):
         case_sensitive: bool | None = None,
         options: Mapping[str, str] | None = None,
         limit: int | None = None,
+        start_tag: str | None = None,
+        end_tag: str | None = None,
     ) -> ChangesScan:
-        """Return a scan of the changelog: the rows that were inserted and deleted after one snapshot or time (exclusive; None: from the
-        first) up to another (inclusive; None: the current one). The other arguments are those of `ChangesScan` and `scan`."""
-        start, end = arguments.number("start_snapshot_id", start_snapshot_id), arguments.number("end_snapshot_id", end_snapshot_id)
+        """Return a scan of the changelog: the rows that were inserted and deleted after one snapshot, tag or time (exclusive; None: from
+        the first) up to another (inclusive; None: the current one). The other arguments are those of `ChangesScan` and `scan`."""
+        start = self._bound("start_snapshot_id", start_snapshot_id, "start_tag", start_tag)
+        end = self._bound("end_snapshot_id", end_snapshot_id, "end_tag", end_tag)
         start_ms, end_ms = (None if t is None else milliseconds(t) for t in (start_timestamp, end_timestamp))
         return ChangesScan(
             self._source,
@@ -245,6 +251,14 @@ class Table(CommittingVerbs):
             identifier_columns=None if identifier_columns is None else arguments.names("identifier_columns", identifier_columns),
             compute_updates=compute_updates,
         )
+
+    def _bound(self, name: str, snapshot_id: int | None, tag_name: str, tag: str | None) -> int | None:
+        """Return the snapshot id at which a range begins or ends. Raises InvalidInput where an id and a tag are given."""
+        if tag is None:
+            return arguments.number(name, snapshot_id)
+        if snapshot_id is not None:
+            raise InvalidInput(f"{name} and {tag_name} both name a snapshot.", hint="Give one of them.", table=self._name)
+        return tagged_snapshot_id(self.metadata, tag, tag_name)
 
     def to_spark(self, spark: Session | None = None) -> Frame:
         """Return the table as a Spark DataFrame; see `DataScan.to_spark`."""
@@ -362,7 +376,8 @@ class Table(CommittingVerbs):
         """Return a DataStreamWriter that writes a streaming DataFrame into this table, each micro-batch exactly once, as one snapshot:
         `t.write_stream(frame, mode="upsert").option("checkpointLocation", …).trigger(availableNow=True).start()`.
 
-        `mode`: append; complete (each batch replaces all rows); upsert and cdc, by `key_columns` (None: the identifier fields).
+        `mode`: append; overwrite (each batch replaces the partitions that it has rows of, or all rows of an unpartitioned table); complete
+        (each batch replaces all rows); upsert and cdc, by `key_columns` (None: the identifier fields).
         `on_commit`: called after each batch with its number and CommitResult. `policies`: functions that announce complete partitions
         (docs/partition-commit.md). `options`: see docs/streams-sink.md.
         """

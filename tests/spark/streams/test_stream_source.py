@@ -12,9 +12,10 @@ import pytest
 
 import frazil
 from frazil.errors import InvalidInput, Unsupported
+from frazil.spark.door import stream_read
 from frazil.spark.host.jvm import is_classic
 from frazil.stream.source.offset import parse_offset
-from frazil.stream.source.options import stream_options
+from frazil.stream.source.options import StartingStrategy, stream_options
 from frazil.stream.source.source import StreamSource
 from tests.peers.rowsum import rowsum
 
@@ -68,6 +69,48 @@ def test_a_prepared_session_reads_all_there_is_and_goes_on_from_its_checkpoint(s
     append(table, 7)
     assert ids(drain(read())) == [70, 71, 72]
     assert ids(drain(table.read_stream(spark, **{k.replace("-", "_"): v for k, v in EARLIEST.items()}), "other")) == [*ALL, 70, 71, 72]
+
+
+@pytest.mark.versions
+def test_a_script_for_the_jar_reads_from_the_first_snapshot_on(spark, table, drain, tmp_path):
+    for key, value in (("type", "path"), ("warehouse", str(tmp_path / "wh"))):
+        spark.conf.set(f"spark.sql.catalog.doors.{key}", value)
+    assert ids(drain(spark.readStream.table("doors.db.t"))) == ALL
+    assert ids(drain(table.read_stream(spark), "other")) == ALL[-3:]
+
+
+def test_the_doors_of_the_jar_begin_with_the_first_snapshot_and_flinks_with_the_latest(spark, table, monkeypatch):
+    specs, place, flinks = [], table.location(), {"monitor-interval": "1s"}
+    monkeypatch.setattr(stream_read, "stream_frame", lambda _, spec, own=None: specs.append(spec))
+    read = lambda **options: spark.readStream.format("iceberg").options(**options)
+    read().load(place)
+    read(**{"on-non-append": "skip", "branch": "main", "streaming-max-files-per-micro-batch": "5"}).load(place)
+    read().load(f"{place}#changes")
+    specs.append(stream_read.bare_spec({"path": place}))
+    assert {spec.options.strategy for spec in specs} == {StartingStrategy.EARLIEST} and len(specs) == 4
+    specs.clear()
+    read(**flinks).load(place)
+    table.read_stream(spark)
+    table.read_stream(spark, streaming_max_files_per_micro_batch=5)
+    specs.append(stream_read.bare_spec({"path": place, **flinks}))
+    monkeypatch.setattr(stream_read, "all_settings", lambda _: {"connector.iceberg.monitor-interval": "1s"})
+    read().load(place)
+    assert {spec.options.strategy for spec in specs} == {StartingStrategy.LATEST} and len(specs) == 5
+
+
+def test_a_tag_is_no_branch_to_follow_at_any_door(spark, session, table, drain):
+    with table.manage_snapshots() as manage:
+        manage.create_tag(table.snapshots()[1].snapshot_id, "v1")
+    tagged = {
+        "prepared": lambda: spark.readStream.format("iceberg").option("branch", "v1").load(table.location()),
+        "by the table": lambda: table.read_stream(spark, branch="v1"),
+        "bare": lambda: session.readStream.format("iceberg").option("branch", "v1").load(table.location()),
+        "batch": lambda: spark.read.format("iceberg").option("branch", "v1").load(table.location()),
+        "changelog": lambda: spark.read.format("iceberg").option("branch", "v1").load(f"{table.location()}#changes"),
+    }
+    for door, read in tagged.items():
+        with pytest.raises(Exception, match=r"tag of table"):
+            drain(read(), door)
 
 
 def test_a_bare_session_reads_by_options_alone(session, table, drain):

@@ -85,6 +85,10 @@ class Stream:
         return {p for p, row in self.commits().items() if row["pending_since"] is not None}
 
     @property
+    def late(self) -> set[str]:
+        return {p for p, row in self.commits().items() if row["late_data_since"] is not None}
+
+    @property
     def times(self) -> dict[str, int]:
         return {p: row["times_committed"] for p, row in self.commits().items() if row["times_committed"]}
 

@@ -47,7 +47,8 @@ class FileStream:
             staging = publish.staging_of(self.folder, self.query_id, number)
             stage(rows, staging)
             publish.publish(self.folder, publish.StagedBatch(self.query_id, number, staging, watermark), self.chosen, self.clock)
-        return self.commit.commit_due(watermark, last)
+        newest = self.commit.newest_batches().get(self.query_id)
+        return self.commit.commit_due(watermark, announce.LastBatch(self.query_id, newest) if last else None)
 
     def again(self, **changed: Any) -> FileStream:
         given = {k: getattr(self, k) for k in ("path", "options", "policies", "query_id", "clock")}

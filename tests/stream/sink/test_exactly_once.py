@@ -361,4 +361,4 @@ def test_the_result_of_every_batch_is_told_and_hooks_run_with_the_commit(table: 
     assert told == [("hook", 0, "0"), (0, False, 2), ("hook", 1, "0"), (1, False, 0), ("hook", 0, "0"), (0, True, 0)]
     versions = table.refresh().metadata.metadata_log
     assert len(versions) == 1, "rows, mark and the hook's action are one commit"
-    assert set(MODES) == {"append", "complete", "upsert", "cdc"} and contents(table)
+    assert set(MODES) == {"append", "overwrite", "complete", "upsert", "cdc"} and contents(table)

@@ -29,7 +29,7 @@ def test_names_may_be_written_with_dashes_or_underscores_and_lists_as_text() -> 
 @pytest.mark.parametrize(
     ("given", "word"),
     [
-        ({"write-mode": "merge"}, "append, complete, upsert, cdc"),
+        ({"write-mode": "merge"}, "append, overwrite, complete, upsert, cdc"),
         ({"write-mode": "upsert", "mode": "append"}, "given twice"),
         ({"key-columns": "id"}, "key-columns"),
         ({"write-mode": "complete", "order-column": "v"}, "order-column"),

@@ -41,12 +41,21 @@ def test_names_may_have_underscores_and_capitals() -> None:
         ({"stream-from-timestamp": "5"}, StartingStrategy.JAVA_TIMESTAMP),
         ({"stream-from-timestamp": "5", "monitor-interval": "1s"}, StartingStrategy.JAVA_TIMESTAMP),
         ({"streaming-max-files-per-micro-batch": "5", "monitor-interval": "1s"}, StartingStrategy.LATEST),
-        ({"streaming-max-bytes-per-micro-batch": "5"}, StartingStrategy.LATEST),
-        ({"branch": "b"}, StartingStrategy.LATEST),
+        ({"streaming-max-bytes-per-micro-batch": "5"}, StartingStrategy.EARLIEST),
+        ({"branch": "b", "split-size": "1000000"}, StartingStrategy.EARLIEST),
+        ({}, StartingStrategy.EARLIEST),
+        ({"on-non-append": "skip"}, StartingStrategy.EARLIEST),
+        *(({name: value}, StartingStrategy.LATEST) for name, value in (
+            ("monitor-interval", "1s"), ("max-planning-snapshot-count", "1"), ("streaming", "true"), ("case-sensitive", "true"),
+            ("split-lookback", "3"), ("watermark-column", "id"), ("table.exec.iceberg.worker-pool-size", "2"),
+        )),
     ],
 )
-def test_javas_options_start_as_java_does(given: dict[str, str], strategy: StartingStrategy) -> None:
-    assert stream_options(given).strategy is strategy
+def test_scripts_for_javas_jar_start_as_java_does_and_with_an_option_of_flinks_as_flink(
+    given: dict[str, str], strategy: StartingStrategy
+) -> None:
+    assert stream_options(given, as_jar=True).strategy is strategy
+    assert stream_options(given).strategy is (strategy if "stream-from-timestamp" in given else StartingStrategy.LATEST)
 
 
 def test_javas_skips_and_ours_are_the_same_thing() -> None:

@@ -48,7 +48,7 @@ from frazil.scan.inspect import metadata_table_schema
 from frazil.spark.door.read_target import ReadTarget, locate, read_request
 from frazil.spark.door.stream_read import asks_for_stream, bare_spec
 from frazil.spark.streams.keyed_writer import KeyedStreamWriter
-from frazil.spark.streams.source_writer import StreamSourceWriter, place_options, stream_options
+from frazil.spark.streams.source_writer import StreamSourceWriter, checkpoint_in, place_options, stream_options
 from frazil.spark.streams.stream_reader import TableStreamReader
 from frazil.spark.streams.stream_spec import StreamSpec
 from frazil.spark.tasks.stragglers import LINGER
@@ -58,7 +58,7 @@ from frazil.spark.types.fitted import fitted
 from frazil.spark.types.spark_types import contains, to_spark
 from frazil.spec import types as i
 from frazil.spec.data_file import DataFile
-from frazil.stream.sink.options import mode_of_table
+from frazil.stream.sink.options import check_branch, mode_of_table
 from frazil.tasks.attempts import Attempts
 
 _log = logging.getLogger("frazil")
@@ -115,10 +115,12 @@ class IcebergSource(DataSource):
     def streamWriter(self, schema: s.StructType, overwrite: bool) -> StreamSourceWriter | KeyedStreamWriter:
         """Return the writer of a streaming query, by its write mode."""
         place = SourcePlace.of(place_options(self.options))
-        sink, own = stream_options(self.options, overwrite, lambda: mode_of_table(self.options, place.table[1].metadata))
+        metadata = place.table[1].metadata
+        sink, own = stream_options(self.options, overwrite, lambda: mode_of_table(self.options, metadata))
+        check_branch(sink, metadata)
         if sink.keyed:
-            return KeyedStreamWriter(place, sink, schema)
-        return StreamSourceWriter(SourceWriter(own, schema, overwrite), sink)
+            return KeyedStreamWriter(place, sink, schema, checkpoint_in(self.options))
+        return StreamSourceWriter(SourceWriter(own, schema, sink.mode != "append"), sink, checkpoint_in(self.options))
 
 
 def _located(options: Mapping[str, Any]) -> ReadTarget:

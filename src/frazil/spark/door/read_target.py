@@ -22,10 +22,12 @@ from frazil.scan.changelog_range import ChangelogRange
 from frazil.scan.inspect import metadata_table
 from frazil.scan.options import SPLIT_OPTIONS
 from frazil.scan.read_hints import VECTORIZATION, VECTORIZED, ReadHint, check_hints
-from frazil.scan.snapshot_ref import selector_options
+from frazil.scan.snapshot_ref import selector_options, tagged_snapshot_id
 from frazil.scan.suffixes import CHANGES, load_named, read_suffixes, split_location
+from frazil.spec.metadata import TableMetadata
 
 _SELECTORS = ("snapshot-id", "as-of-timestamp", "branch", "tag", "versionasof", "timestampasof")
+_TAGS = ("start-tag", "end-tag")
 _RANGE = ("start-snapshot-id", "end-snapshot-id", "start-timestamp", "end-timestamp")
 _HINTS = {
     VECTORIZATION: VECTORIZED, "aggregate-push-down-enabled": ReadHint(False, "Spark computes aggregates from the rows"),
@@ -35,13 +37,14 @@ _REFUSED = {
     "stream-from-timestamp": "it belongs to streams", "file-scan-task-set-id": "it belongs to Java's compaction",
     "scan-task-set-id": "it belongs to Java's compaction", "batch-size": "set spark.sql.parquet.columnarReaderBatchSize",
 }  # fmt: skip
+_KNOWN = (*_SELECTORS, *_RANGE, *_TAGS, *_HINTS, *SPLIT_OPTIONS)
 _CATALOG = "catalog."
 
 
 @dataclass(frozen=True)
 class ReadRequest:
     """Hold the checked options of a read. `selectors`: keyword arguments of `scan.snapshot_ref.resolve`; `start` and `end`: snapshot ids;
-    `start_ms` and `end_ms`: times of a changelog, in milliseconds since 1970."""
+    `start_tag` and `end_tag`: tags in their place; `start_ms` and `end_ms`: times of a changelog, in milliseconds since 1970."""
 
     path: str
     selectors: Mapping[str, Any] = field(default_factory=dict)
@@ -51,6 +54,19 @@ class ReadRequest:
     end_ms: int | None = None
     split: Mapping[str, str] = field(default_factory=dict)
     catalog: Mapping[str, str] = field(default_factory=dict)
+    start_tag: str | None = None
+    end_tag: str | None = None
+
+    @property
+    def is_range(self) -> bool:
+        """Tell whether the rows that were appended between two snapshots are asked for."""
+        return any(bound is not None for bound in (self.start, self.start_tag, self.end_tag))
+
+    def with_ids(self, metadata: TableMetadata) -> ReadRequest:
+        """Put the ids of snapshots in the place of tags. Raises NoSuchRefError, and InvalidInput for a branch."""
+        start = self.start if self.start_tag is None else tagged_snapshot_id(metadata, self.start_tag, "start-tag")
+        end = self.end if self.end_tag is None else tagged_snapshot_id(metadata, self.end_tag, "end-tag")
+        return replace(self, start=start, end=end)
 
 
 @dataclass(frozen=True)
@@ -76,7 +92,7 @@ class ReadTarget:
     def reading(self) -> RowsReading:
         """Return the reading of the table's rows: of one snapshot, or those appended between two."""
         loaded, request = self.loaded, self.request
-        appends = None if request.start is None else (request.start, request.end)
+        appends = (request.start, request.end) if request.is_range else None
         reporter, planner = reporter_of(self.backend, loaded.identifier), planner_of(self.backend, loaded)
         return RowsReading(
             loaded.metadata, loaded.storage, self.selectors, appends, options=request.split, reporter=reporter, planner=planner
@@ -112,15 +128,19 @@ def read_request(options: Mapping[str, Any], zone: str = "UTC") -> ReadRequest:
     for key in by_name:
         if reason := _REFUSED.get(key) or ("it belongs to streams" if key.startswith(("streaming-", "async-")) else None):
             raise Unsupported(f"Read option {key!r} is not supported here: {reason}.")
-        if not key.startswith(_CATALOG) and key not in (*_SELECTORS, *_RANGE, *_HINTS, *SPLIT_OPTIONS):
-            names = ", ".join(sorted((*_SELECTORS, *_RANGE, *_HINTS, *SPLIT_OPTIONS, "catalog.<key>")))
-            near = difflib.get_close_matches(key, (*_SELECTORS, *_RANGE, *_HINTS, *SPLIT_OPTIONS), 1, 0.8)
+        if not key.startswith(_CATALOG) and key not in _KNOWN:
+            names = ", ".join(sorted((*_KNOWN, "catalog.<key>")))
+            near = difflib.get_close_matches(key, _KNOWN, 1, 0.8)
             raise InvalidInput(f"Unknown read option {key!r}.{f' Did you mean {near[0]!r}?' if near else ''}", hint=f"Known: {names}.")
     check_hints(by_name, _HINTS)
     selectors = selector_options({k: v for k, v in by_name.items() if k in _SELECTORS}, zone)
     split = {k: v for k, v in by_name.items() if k in SPLIT_OPTIONS}
     start, end, start_ms, end_ms = (_number(by_name, k) for k in _RANGE)
-    request = ReadRequest(path, selectors, start, end, start_ms, end_ms, split, catalog)
+    for tag, *others in (("start-tag", "start-snapshot-id", "start-timestamp"), ("end-tag", "end-snapshot-id", "end-timestamp")):
+        if tag in by_name and (other := next((o for o in others if o in by_name), None)) is not None:
+            text = f"Read options {tag!r} and {other!r} both say where an incremental read {'starts' if tag == 'start-tag' else 'ends'}."
+            raise InvalidInput(text, hint="Give one of them.")
+    request = ReadRequest(path, selectors, start, end, start_ms, end_ms, split, catalog, *(by_name.get(tag) for tag in _TAGS))
     if re.split(r"[.#,]", path.lower())[-1] != CHANGES:
         _check_rows(request)
     return request
@@ -141,10 +161,11 @@ def _check_rows(request: ReadRequest) -> None:
     if request.start_ms is not None or request.end_ms is not None:
         key = "end-timestamp" if request.start_ms is None else "start-timestamp"
         raise Unsupported(f"Read option {key!r} is not supported here: it belongs to changelogs, as in load('db.events.changes').")
-    if request.start is None and request.end is not None:
+    if request.start is None and request.start_tag is None and request.end is not None:
         raise InvalidInput("Cannot set only end-snapshot-id for incremental scans. Please, set start-snapshot-id too.")
-    if request.start is not None and request.selectors:
-        text = f"Cannot set start-snapshot-id and end-snapshot-id for incremental scans when {', '.join(request.selectors)} is set."
+    if request.is_range and request.selectors:
+        names = "start-snapshot-id and end-snapshot-id" if request.start is not None else "start-tag and end-tag"
+        text = f"Cannot set {names} for incremental scans when {', '.join(request.selectors)} is set."
         raise InvalidInput(text)
 
 
@@ -182,9 +203,10 @@ def _with_suffixes(target: ReadTarget, texts: list[str]) -> ReadTarget:
     suffixes = read_suffixes(texts, target.name, {} if follows else target.selectors)
     if suffixes.view != CHANGES:
         _check_rows(target.request)
-        if suffixes.view is not None and target.request.start is not None:
+        if suffixes.view is not None and target.request.is_range:
             raise InvalidInput(f"The metadata table {suffixes.view} has no incremental reads.", table=target.name)
         if suffixes.view is not None and (split := [k for k in SPLIT_OPTIONS if k in target.request.split]):
             text = f"Read option {split[0]!r} means nothing to the metadata table {suffixes.view}, which is read as a whole."
             raise InvalidInput(text, hint="Leave it out.", table=target.name)
-    return replace(target, metadata_table=suffixes.view, selectors=suffixes.selectors)
+    request = target.request.with_ids(target.loaded.metadata)
+    return replace(target, request=request, metadata_table=suffixes.view, selectors=suffixes.selectors)

@@ -20,7 +20,7 @@ from frazil.stream.source.options import KNOWN, StreamOptions, stream_options
 
 _CATALOG, _SESSION = "catalog.", "connector.iceberg."
 _SHARED = {  # with batch reads; a stream that begins at a snapshot names its starting strategy as well
-    "branch", "start-snapshot-id", "split-size", "lookback", "file-open-cost", "vectorization-enabled", "locality",
+    "branch", "start-snapshot-id", "start-tag", "split-size", "lookback", "file-open-cost", "vectorization-enabled", "locality",
 }  # fmt: skip
 
 
@@ -28,7 +28,7 @@ def load(spark: Any, options: Mapping[str, Any], own: Any) -> DataFrame:
     """Load `spark.readStream.format("iceberg").load(x)` in a prepared session. `own`: a fresh DataStreamReader of Spark's."""
     request, settings = _request(options)
     target = locate(request, session_catalogs(spark))
-    return stream_frame(spark, _spec_of(target, _in_session(spark, settings), spark), own)
+    return stream_frame(spark, _spec_of(target, _in_session(spark, settings), spark, as_jar=True), own)
 
 
 def stream_of(
@@ -42,7 +42,7 @@ def stream_of(
 def bare_spec(options: Mapping[str, Any]) -> StreamSpec:
     """Describe a streaming read in a session that was not prepared, where only options, environment and yaml files are known."""
     request, settings = _request(options)
-    return _spec_of(locate(request, {}), settings, None)
+    return _spec_of(locate(request, {}), settings, None, as_jar=True)
 
 
 def asks_for_stream(options: Mapping[str, Any]) -> bool:
@@ -68,7 +68,7 @@ def _in_session(spark: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     return {**{k: v for k, v in of_session.items() if k.lower() not in option_names and k != "streaming"}, **options}
 
 
-def _spec_of(target: ReadTarget, options: Mapping[str, Any], spark: Any) -> StreamSpec:
+def _spec_of(target: ReadTarget, options: Mapping[str, Any], spark: Any, as_jar: bool = False) -> StreamSpec:
     if target.metadata_table is not None and not target.is_changelog:
         text = f"The metadata table {target.metadata_table} of {target.name} cannot be read as a stream."
         raise Unsupported(text, hint='spark.read.format("iceberg") reads it.', table=target.name)
@@ -76,11 +76,13 @@ def _spec_of(target: ReadTarget, options: Mapping[str, Any], spark: Any) -> Stre
         text = f"{target.name} selects a snapshot ({others[0]}); a stream follows a branch."
         raise InvalidInput(text, hint="Use starting-strategy=INCREMENTAL_FROM_SNAPSHOT_ID with start-snapshot-id or start-tag.")
     table = StreamTable.of(target.backend, target.loaded, target.name)
-    return StreamSpec.of(table, target.loaded, _options_of(target, options, spark), 8 if spark is None else parallelism(spark))
+    checked = _options_of(target, options, spark, as_jar)
+    return StreamSpec.of(table, target.loaded, checked, 8 if spark is None else parallelism(spark))
 
 
-def _options_of(target: ReadTarget, options: Mapping[str, Any], spark: Any) -> StreamOptions:
+def _options_of(target: ReadTarget, options: Mapping[str, Any], spark: Any, as_jar: bool) -> StreamOptions:
     sensitive, zone = (False, "UTC") if spark is None else (is_case_sensitive(spark), session_zone(spark))
     return stream_options(
-        options, changes=target.is_changelog, branch=target.selectors.get("branch"), case_sensitive=sensitive, zone=zone
+        options, changes=target.is_changelog, branch=target.selectors.get("branch"), case_sensitive=sensitive, zone=zone,
+        as_jar=as_jar,
     )  # fmt: skip

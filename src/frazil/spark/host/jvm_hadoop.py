@@ -20,6 +20,19 @@ def has_file_system(spark: Any, scheme: str) -> bool:
     return True
 
 
+def read_text(spark: Any, location: str) -> str | None:
+    """Read a text file with Hadoop's file systems; None: it does not exist."""
+    path = spark._jvm.org.apache.hadoop.fs.Path(location)
+    files = path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+    if not files.exists(path):
+        return None
+    stream = files.open(path)
+    try:
+        return str(spark._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+    finally:
+        stream.close()
+
+
 def hadoop_settings(spark: Any, keys: Iterable[str]) -> dict[str, str]:
     """Return those of Hadoop's settings that have a value, as the session's scans have them: `spark.hadoop.…` over HADOOP_CONF_DIR's files
     over Hadoop's defaults."""

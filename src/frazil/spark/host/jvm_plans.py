@@ -86,6 +86,20 @@ def batch_watermark_ms(query: Any) -> int:
     return int(query._jsq.streamingQuery().lastExecution().offsetSeqMetadata().batchWatermarkMs())
 
 
+def checkpoint_of(query: Any) -> str:
+    """Return the folder of a streaming query's checkpoint. Raises one of NOT_AS_KNOWN."""
+    return str(query._jsq.streamingQuery().resolvedCheckpointRoot())
+
+
+def has_read_all(query: Any) -> bool:
+    """Tell whether a streaming query that has ended, with a trigger that ends it, has found nothing more to read. Raises one of
+    NOT_AS_KNOWN."""
+    execution = query._jsq.streamingQuery()
+    if kind_of(execution.trigger()).startswith("OneTimeTrigger"):
+        return True  # one batch is all that such a run reads
+    return bool(execution.noNewData())
+
+
 def aliased(frame: DataFrame, parts: Sequence[str]) -> DataFrame:
     """Alias a classic DataFrame by a name of several parts."""
     spark = frame.sparkSession

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from frazil.errors import InvalidInput, Unsupported
 from frazil.spark.host import jvm
+from frazil.spark.streams.checkpoints import digest_of_batch
 from frazil.spark.streams.files_query import FilesStreamWriter
 from frazil.spark.streams.partition_commits import batch_watermark, require_watermark
 from frazil.stream.partitions.directories import announce, folder, publish
@@ -61,7 +62,7 @@ def write_stream_files(
     commit = announce.FolderCommit(place, chosen)
     commit.check()
     batches = _FolderBatches(frame, commit, {_WRITER_OPTIONS[k.replace("_", "-").lower()]: v for k, v in of_writer.items()}, on_rewind)
-    return FilesStreamWriter(frame, commit).foreachBatch(batches.write)
+    return FilesStreamWriter(frame, commit, batches).foreachBatch(batches.write)
 
 
 def _columns(frame: DataFrame, partition_by: Sequence[str]) -> tuple[str, ...]:
@@ -83,14 +84,20 @@ def _check_watermark(frame: DataFrame, options: PartitionCommitOptions, columns:
     require_watermark(frame, options)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _FolderBatches:
-    """Write the micro-batches of a query into folders; `write` is the function for foreachBatch."""
+    """Write the micro-batches of a query into folders; `write` is the function for foreachBatch. `newest`: the newest batch of each query
+    that was in the folder after the last batch in this run, or when it began."""
 
     frame: DataFrame
     commit: announce.FolderCommit
     writer_options: Mapping[str, Any] = field(default_factory=dict)
     on_rewind: str = "fail"
+    newest: Mapping[str, int] = field(default_factory=dict)
+
+    def reload(self) -> None:
+        """Read which batches are in the folder."""
+        self.newest = self.commit.newest_batches()
 
     def write(self, rows: DataFrame, batch_id: int) -> None:
         place = self.commit.folder
@@ -99,16 +106,17 @@ class _FolderBatches:
             text = "Spark does not give the id of the streaming query, without which a batch cannot be written exactly once."
             raise InvalidInput(text, hint="Start the writer that write_stream_files returns.")
         watermark = batch_watermark(self.frame.sparkSession, query_id)
-        if publish.is_published(place, query_id, batch_id, self.on_rewind):
+        digest = digest_of_batch(self.frame.sparkSession, query_id, batch_id)
+        if publish.is_published(place, query_id, batch_id, self.on_rewind, digest):
             # The rows are in their folders already, but Spark advances the watermark only over rows that it has read.
             rows.write.format("noop").mode("append").save()
         else:
-            self._publish(rows, query_id, batch_id, watermark)
+            self._publish(rows, publish.StagedBatch(query_id, batch_id, publish.staging_of(place, query_id, batch_id), watermark, digest))
+        self.reload()
         self.commit.commit_due(watermark)
 
-    def _publish(self, rows: DataFrame, query_id: str, batch_id: int, watermark: int | None) -> None:
-        place, options = self.commit.folder, self.commit.options
-        staging = publish.staging_of(place, query_id, batch_id)
+    def _publish(self, rows: DataFrame, batch: publish.StagedBatch) -> None:
+        place, options, staging = self.commit.folder, self.commit.options, batch.staging
         try:
             with _microseconds(rows.sparkSession):
                 rows.write.options(**self.writer_options).partitionBy(*place.columns).parquet(Path(staging).as_uri())
@@ -116,11 +124,11 @@ class _FolderBatches:
                 zone = zone_of(options.zone)
                 assert zone is not None
                 newest = publish.newest_value_ms(staging, options.watermark_column, zone)
-                watermark = None if newest is None else newest - options.watermark_delay_ms
+                batch = replace(batch, watermark_ms=None if newest is None else newest - options.watermark_delay_ms)
         except BaseException:
             shutil.rmtree(staging, ignore_errors=True)
             raise
-        publish.publish(place, publish.StagedBatch(query_id, batch_id, staging, watermark), options, self.commit.clock)
+        publish.publish(place, batch, options, self.commit.clock)
 
 
 @contextmanager

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery
@@ -11,9 +12,18 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from frazil.errors import InvalidInput
 from frazil.spark.streams.partition_commits import announce_without_batches, require_end
-from frazil.stream.partitions.directories.announce import FolderCommit
+from frazil.stream.partitions.directories.announce import FolderCommit, LastBatch
 
 _CHECKPOINT = "spark.sql.streaming.checkpointLocation"
+
+
+class FolderBatches(Protocol):
+    """Write the batches of one run of a query. `newest`: the newest batch of each query that the folder had after the run's last one."""
+
+    newest: Mapping[str, int]
+
+    def reload(self) -> None:
+        """Read which batches are in the folder."""
 
 
 class FilesStreamWriter(DataStreamWriter):  # type: ignore[misc]
@@ -24,9 +34,9 @@ class FilesStreamWriter(DataStreamWriter):  # type: ignore[misc]
     ended: before awaitTermination returns, at the latest.
     """
 
-    def __init__(self, frame: DataFrame, commit: FolderCommit):
+    def __init__(self, frame: DataFrame, commit: FolderCommit, batches: FolderBatches):
         super().__init__(frame)
-        self._commit, self._has_checkpoint, self._ends = commit, False, False
+        self._commit, self._batches, self._has_checkpoint, self._ends = commit, batches, False, False
 
     def option(self, key: str, value: Any) -> DataStreamWriter:
         """Set Spark's checkpointLocation. Raises InvalidInput for any other option, which Spark would ignore here."""
@@ -65,9 +75,12 @@ class FilesStreamWriter(DataStreamWriter):  # type: ignore[misc]
         if not (self._has_checkpoint or self._spark.conf.get(_CHECKPOINT, None)):
             hint = 'Write .option("checkpointLocation", "…") before start(): without it a restart writes all rows again.'
             raise InvalidInput("write_stream_files needs a checkpoint location.", hint=hint)
+        if not self._commit.options.enabled:
+            return super().start()
+        self._batches.reload()
         query = super().start()
-        if self._commit.options.enabled:
-            ends = self._ends and self._commit.options.end_input
-            announce = partial(self._commit.commit_due, None)
-            announce_without_batches(self._spark, query, announce, ends)
+        announce_without_batches(self._spark, query, partial(self._announce, query.id), self._ends and self._commit.options.end_input)
         return query
+
+    def _announce(self, query_id: str, last: bool) -> None:
+        self._commit.commit_due(None, LastBatch(query_id, self._batches.newest.get(query_id)) if last else None)

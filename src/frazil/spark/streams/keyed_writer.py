@@ -19,6 +19,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.ops.engine import Engine
 from frazil.spark.dml.staging import open_rows
+from frazil.spark.streams.checkpoints import digest_in
 from frazil.spark.streams.source_writer import batch_of_task
 from frazil.spark.tasks.stragglers import remove_folder
 from frazil.spark.tasks.this_task import this_task
@@ -54,8 +55,8 @@ class KeyedWritten(WriterCommitMessage):
 class KeyedStreamWriter(DataSourceStreamArrowWriter):
     """Collect the changes of a batch in tasks, then write and commit them once for each query and batch."""
 
-    def __init__(self, place: SinkPlace, options: SinkOptions, schema: s.StructType):
-        self._place, self._options, self._schema = place, options, arrow_schema(schema)
+    def __init__(self, place: SinkPlace, options: SinkOptions, schema: s.StructType, checkpoint: str | None = None):
+        self._place, self._options, self._schema, self._checkpoint = place, options, arrow_schema(schema), checkpoint
         _, loaded, _ = place.table
         metadata = loaded.metadata
         check_table(options, metadata, case_sensitive=False)
@@ -86,7 +87,8 @@ class KeyedStreamWriter(DataSourceStreamArrowWriter):
             tables = [open_rows(self._storage, m.location) for m in written if m.location is not None]
             rows = pa.concat_tables(tables) if tables else self._schema.empty_table()
             sink = StreamSink(backend, loaded, name, written[0].query_id, self._options, case_sensitive=False)
-            sink.commit(batchId, ArrowRows(rows, case_sensitive=False, engine=self._place.engine))
+            arrow_rows = ArrowRows(rows, case_sensitive=False, engine=self._place.engine)
+            sink.commit(batchId, arrow_rows, digest=digest_in(self._checkpoint, batchId))
         finally:  # whatever became of the commit: Spark sends a batch again with new files
             self._remove(written)
 

@@ -12,6 +12,7 @@ from frazil.errors import InvalidInput
 from frazil.ops.engine import Engine
 from frazil.ops.operation import writable
 from frazil.spark.host.settings import is_case_sensitive
+from frazil.spark.streams.checkpoints import digest_of_batch
 from frazil.spark.streams.split_frame import split_frame
 from frazil.spark.streams.writer import adaptive, check_frame, modes, query_id_of, require_checkpoint, without_sparks
 from frazil.spark.types.spark_types import from_spark
@@ -67,7 +68,8 @@ class _RoutedBatches:
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         session: Any = frame.sparkSession
         self._sink = with_query(self._sink, query_id_of(session))
+        digest = digest_of_batch(self._owner, self._sink.query_id, batch_id)
         with adaptive(session, self._owner), split_frame(frame, self._position, self._engine_of(session)) as split:
-            result = self._sink.commit(batch_id, split)
+            result = self._sink.commit(batch_id, split, digest)
             if result.skipped:  # no row was evaluated, but Spark advances watermark and state only over rows that it has read
                 frame.write.format("noop").mode("append").save()

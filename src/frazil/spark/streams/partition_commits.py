@@ -15,7 +15,7 @@ from pyspark.sql.streaming import StreamingQuery, StreamingQueryListener
 from frazil.errors import InvalidInput
 from frazil.spark.host.fall_back import fall_back
 from frazil.spark.host.jvm import NOT_AS_KNOWN
-from frazil.spark.host.jvm_plans import batch_watermark_ms, has_watermark
+from frazil.spark.host.jvm_plans import batch_watermark_ms, has_read_all, has_watermark
 from frazil.stream.partitions.options import PartitionCommitOptions
 
 log = logging.getLogger(__name__)
@@ -55,13 +55,18 @@ def require_end(options: PartitionCommitOptions, ends: bool) -> None:
 
 
 class PartitionListener(StreamingQueryListener):  # type: ignore[misc]
-    """Commit the due partitions of a query when it is idle, and those that are left when its input has ended.
+    """Commit the due partitions of one run of a query when it is idle, and those that are left when
+    its input has ended.
 
-    `announce`: commits partitions; called with True if the input has ended. `ends`: the query's trigger reads the input to its end.
+    All runs of one checkpoint share the query's id, and Spark tells of the end of a run late, perhaps
+    when the next run has begun. So events are taken by the id of the run. `announce`: commits
+    partitions; called with True if the input has ended. `ends`: the query's trigger reads the input
+    to its end.
     """
 
-    def __init__(self, spark: Any, query_id: str, announce: Callable[[bool], object], ends: bool):
-        self._spark, self._query_id, self._announce, self._ends = spark, query_id, announce, ends
+    def __init__(self, spark: Any, query: StreamingQuery, announce: Callable[[bool], object], ends: bool):
+        self._spark, self._query, self._announce, self._ends = spark, query, announce, ends
+        self._query_id, self._run_id = str(query.id), str(query.runId)
         self._stopped = self._over = False
         self._turn = threading.Lock()
 
@@ -70,25 +75,34 @@ class PartitionListener(StreamingQueryListener):  # type: ignore[misc]
     def onQueryProgress(self, event: Any) -> None: ...
 
     def onQueryIdle(self, event: Any) -> None:
-        if str(event.id) == self._query_id:
+        if str(event.runId) == self._run_id:
             self._call(last=False)
 
     def onQueryTerminated(self, event: Any) -> None:
-        if str(event.id) == self._query_id:
+        if str(event.runId) == self._run_id:
             self.over(failed=event.exception is not None)
 
     def over(self, failed: bool) -> None:
-        """Commit, once, the partitions that are left when the input of a query has ended. A query that failed or was stopped has rows left
-        to read, so its partitions are not complete."""
+        """Commit, once, the partitions that are left when the input of a run has ended. A run that failed or was stopped has rows left to
+        read, so its partitions are not complete."""
         with self._turn:
             first, self._over = not self._over, True
-            if first and self._ends and not failed and not self._stopped:
+            if first and self._ends and not failed and not self._stopped and self._has_read_all():
                 self._call(last=True)
         if first:
             self._spark.streams.removeListener(self)
 
     def stopped(self) -> None:
         self._stopped = True
+
+    def _has_read_all(self) -> bool:
+        """Tell whether the run has found that its input is read. A run may also be stopped through another object of its query, or by the
+        start of the next run of its checkpoint, and then ends without an error, too."""
+        try:
+            return has_read_all(self._query)
+        except NOT_AS_KNOWN as error:
+            fall_back("The end of a query's input", error, "Partitions of a query that another one stops may be committed too early.")
+            return True
 
     def _call(self, last: bool) -> None:
         try:
@@ -100,7 +114,7 @@ class PartitionListener(StreamingQueryListener):  # type: ignore[misc]
 def announce_without_batches(spark: Any, query: StreamingQuery, announce: Callable[[bool], object], ends: bool) -> None:
     """Commit the due partitions of a query also while it is idle and, if `ends`, those that are left when its input has ended: before
     awaitTermination returns, at the latest. `announce` commits partitions; it is called with True if the input has ended."""
-    listener = PartitionListener(spark, query.id, announce, ends)
+    listener = PartitionListener(spark, query, announce, ends)
     spark.streams.addListener(listener)
     if not ends:
         return

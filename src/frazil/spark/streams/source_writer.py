@@ -19,6 +19,7 @@ from frazil.catalog import CatalogBackend, LoadedTable
 from frazil.commit.done_once import Txn, already_done
 from frazil.errors import InvalidInput, Unsupported
 from frazil.ops.engine import Engine
+from frazil.spark.streams.checkpoints import digest_in
 from frazil.spark.tasks.stragglers import LINGER
 from frazil.spark.tasks.this_task import task_property, task_was_retried
 from frazil.spec.data_file import DataFile
@@ -75,7 +76,15 @@ def stream_options(options: Mapping[str, str], overwrite: bool, of_table: Callab
     if sink.tasks is not None:
         text = "Option 'write-parallelism' needs a prepared session: without one, Spark's tasks write the rows that they have."
         raise Unsupported(text, hint=f"{_INSTALL} Or frame.repartition(n).")
-    return sink, {**place, **{k: str(v) for k, v in sink.write.items()}}
+    own = {k: str(v) for k, v in sink.write.items()}
+    if sink.mode == "overwrite":
+        own = {k: v for k, v in own.items() if k.lower().replace("_", "-") != "overwrite-mode"} | {"overwrite-mode": "dynamic"}
+    return sink, {**place, **own}
+
+
+def checkpoint_in(options: Mapping[str, str]) -> str | None:
+    """Return the checkpoint's folder, where it is an option of the stream: that of the session is not told to a sink."""
+    return next((v for k, v in options.items() if k.lower() == _OF_SPARK[0]), None)
 
 
 def batch_of_task() -> tuple[str, int]:
@@ -102,8 +111,8 @@ class StreamWritten(WriterCommitMessage):
 class StreamSourceWriter(DataSourceStreamArrowWriter):
     """Write rows to data files in tasks, then commit the files that tasks report in one commit, exactly once for each query and batch."""
 
-    def __init__(self, source: BatchSource, options: SinkOptions):
-        self._source, self._options = source, options
+    def __init__(self, source: BatchSource, options: SinkOptions, checkpoint: str | None = None):
+        self._source, self._options, self._checkpoint = source, options, checkpoint
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         query, batch = batch_of_task()
@@ -121,7 +130,7 @@ class StreamSourceWriter(DataSourceStreamArrowWriter):
             Attempts(self._operation(operation_id), retried=any(m.retried for m in written)).remove_unreported(f.file_path for f in files)
         backend, loaded, name = self._source.table
         sink = StreamSink(backend, loaded, name, written[0].query_id, self._options, case_sensitive=False)
-        sink.commit_files(batchId, files, written[0].schema_id, self._source.engine)
+        sink.commit_files(batchId, files, written[0].schema_id, self._source.engine, digest_in(self._checkpoint, batchId))
 
     def abort(self, messages: list[Any], batchId: int) -> None:
         """Remove the files of a batch whose tasks failed.

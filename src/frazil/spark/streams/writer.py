@@ -15,6 +15,7 @@ from typing import Any, Self
 from pyspark.sql import DataFrame
 
 from frazil.catalog import CatalogBackend, LoadedTable
+from frazil.commit.done_once import mark_name
 from frazil.errors import InvalidInput, NoSuchMethod, Unsupported
 from frazil.maintain.stream_tasks import upkeep
 from frazil.maintain.triggers import upkeep_options
@@ -23,8 +24,10 @@ from frazil.ops.operation import writable
 from frazil.spark.host.jvm import is_classic
 from frazil.spark.host.settings import is_case_sensitive
 from frazil.spark.streams.batch_rows import FrameRows
+from frazil.spark.streams.checkpoints import digest_of_batch
 from frazil.spark.streams.partition_commits import announce_without_batches, batch_watermark, require_end, require_watermark
 from frazil.spark.streams.upkeep import UpkeepHook, with_usual_rewrite
+from frazil.spec.metadata import TableMetadata
 from frazil.stream.hooks import BatchHook, MicroBatch
 from frazil.stream.partitions.commit_hook import PartitionCommit, partition_commit_of
 from frazil.stream.sink.arguments import SinkArguments
@@ -85,6 +88,7 @@ def start(writer: Any, frame: DataFrame, table: SinkTable, given: SinkArguments)
     require_watermark(frame, partition_commit.options)
     require_end(partition_commit.options, given.ends)
     require_checkpoint(frame.sparkSession, given.options, f"A stream into table {table.name}")
+    batches.reload()
     query = writer.outputMode(output).foreachBatch(batches).start()
     announce = partial(_commit_partitions, partition_commit, replace(no_batch, query_id=query.id), table.loaded, batches)
     announce_without_batches(frame.sparkSession, query, announce, given.ends and partition_commit.options.end_input)
@@ -96,6 +100,9 @@ def _commit_partitions(partition_commit: PartitionCommit, batch: MicroBatch, tab
     if batches.watermark_ms is None and partition_commit.options.needs_watermark and not last:
         return  # the branch's watermark may be that of another query, which is ahead
     newest = batch.backend.load(table.identifier or (table.metadata.location,))
+    mark = mark_name(batch.query_id, batch.branch)
+    if last and newest.metadata.properties.get(mark) != batches.newest.properties.get(mark):
+        return  # the query's next run has begun to write, and partitions are complete when its input has ended
     partition_commit.committed(replace(batch, watermark_ms=batches.watermark_ms, last=last), newest)
 
 
@@ -134,9 +141,9 @@ def modes(output: str | None, mode: str | None, options: Mapping[str, Any], of_t
         hint = "write-mode=complete goes with .outputMode('complete'), which replaces all rows with each batch."
         text_of_spark = f"{_UNBOUNDED} " if write == "complete" else ""
         raise InvalidInput(f"{text_of_spark}Output mode {output} and write-mode={write} contradict each other.", hint=hint)
-    if output == "update" and write == "append":
-        hint = "Use write-mode=upsert, with key-columns."
-        raise InvalidInput("Output mode update and write-mode=append contradict each other.", hint=hint)
+    if output == "update" and write in ("append", "overwrite"):
+        hint = "Output mode update sends the rows that changed: use write-mode=upsert, with key-columns."
+        raise InvalidInput(f"Output mode update and write-mode={write} contradict each other.", hint=hint)
     return output or ("complete" if write == "complete" else "append"), write
 
 
@@ -166,6 +173,15 @@ class BatchWriter:
         self._sink, self._engine_of, self._owner = sink, engine_of, owner
         self.watermark_ms: int | None = None
 
+    @property
+    def newest(self) -> TableMetadata:
+        """Return the state of the table after the last batch in this run; before the first one, that which was loaded last."""
+        return self._sink.table.metadata
+
+    def reload(self) -> None:
+        """Load the newest state of the table."""
+        self._sink.reload()
+
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         session: Any = frame.sparkSession
         query_id = query_id_of(session)
@@ -174,8 +190,9 @@ class BatchWriter:
         watermark = batch_watermark(self._owner, query_id) if self._sink.hooks else None
         with adaptive(session, self._owner):
             result = self._sink.commit(
-                batch_id, FrameRows(frame, self._engine_of(session), self._sink.table.metadata), watermark_ms=watermark
-            )
+                batch_id, FrameRows(frame, self._engine_of(session), self._sink.table.metadata), watermark_ms=watermark,
+                digest=digest_of_batch(self._owner, query_id, batch_id),
+            )  # fmt: skip
             self.watermark_ms = watermark
             if result.skipped:  # the table has these rows already, but Spark advances watermark and state only over rows that it has read
                 frame.write.format("noop").mode("append").save()

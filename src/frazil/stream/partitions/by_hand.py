@@ -8,17 +8,15 @@ from typing import Any
 import pyarrow as pa
 
 from frazil.catalog import CatalogBackend, LoadedTable
-from frazil.commit.produce import parent_of
-from frazil.errors import InvalidInput
 from frazil.spec.metadata import TableMetadata
 from frazil.storage import Storage
-from frazil.stream.partitions.archive import ArchiveReader
 from frazil.stream.partitions.commit_hook import announce, context_of, mark
 from frazil.stream.partitions.fields import fields_of, named_partition, path_of
 from frazil.stream.partitions.options import partition_commit_options
 from frazil.stream.partitions.policies.chain import table_chain
 from frazil.stream.partitions.policies.context import TableSite, address_of
 from frazil.stream.partitions.state import state_of
+from frazil.stream.partitions.tracking import PartitionRecords
 
 _TIME = pa.timestamp("ms", "UTC")
 PARTITION_COMMITS = pa.schema([
@@ -29,9 +27,10 @@ PARTITION_COMMITS = pa.schema([
 
 def partition_commits(metadata: TableMetadata, storage: Storage, branch: str) -> pa.Table:
     """List the partitions of a branch that are done or pending, one row each. A partition is complete when it has a `committed_at` and no
-    `late_data_since`."""
-    state = state_of(metadata, branch)
-    done = ArchiveReader().all(state, metadata, storage)
+    `late_data_since`; what any writer changed since the stream last looked is read from the snapshots that came since."""
+    records = PartitionRecords()
+    state = records.caught_up(state_of(metadata, branch), metadata, metadata.branch_head(branch), storage)
+    done = records.archives.all(state, metadata, storage)
     rows = []
     for partition in dict.fromkeys((*done, *state.pending)):
         path = path_of(partition, fields_of(metadata, partition.spec_id))
@@ -51,17 +50,17 @@ def mark_done(
 ) -> LoadedTable:  # fmt: skip
     """Announce a partition now, regardless of its trigger, and record it as done; return the table's newest state.
 
-    Raises InvalidInput for a partition that the table's spec cannot have, and the error of the first policy that fails.
+    Raises InvalidInput for a partition that the table's spec cannot have, NoSuchRefError for a branch that is not there, and the error of
+    the first policy that fails.
     """
     chosen = partition_commit_options(options, policies)
     metadata = table.metadata
-    if branch != "main" and parent_of(metadata, branch) is None:
-        raise InvalidInput(f"Branch {branch} of {name} has no snapshot.", table=name)
+    head = metadata.existing_branch_head(branch)
     marked = named_partition(partition, metadata, name)
-    site, archives = TableSite(backend, address_of(table), name, branch, table.storage), ArchiveReader()
-    state = state_of(metadata, branch)
-    context = context_of(marked, state, table, site, chosen, state.watermark_ms, archives)
+    site, records = TableSite(backend, address_of(table), name, branch, table.storage), PartitionRecords()
+    state = records.caught_up(state_of(metadata, branch), metadata, head, table.storage)
+    context = context_of(marked, state, table, site, chosen, state.watermark_ms, records.archives)
     _, failures = announce({marked: context}, table_chain(chosen, site))
     if failures:
         raise failures[0].error
-    return mark(site, {marked: state.pending.get(marked)}, state.watermark_ms, archives)
+    return mark(site, {marked: state.pending.get(marked)}, state.watermark_ms, records)

@@ -10,6 +10,7 @@ from typing import Any
 
 from frazil.catalog import LoadedTable
 from frazil.commit.actions import Action
+from frazil.commit.produce import parent_of
 from frazil.commit.table_commit import commit
 from frazil.errors import InvalidInput
 from frazil.spec.metadata import TableMetadata
@@ -23,7 +24,7 @@ from frazil.stream.partitions.policies.chain import Chain, check_for_table, tabl
 from frazil.stream.partitions.policies.context import PartitionContext, Policy, TableSite, address_of
 from frazil.stream.partitions.policies.success_file import now_ms
 from frazil.stream.partitions.state import PartitionState, Pending, state_of
-from frazil.stream.partitions.tracking import MarkDone, TrackPartitions, watermark_field
+from frazil.stream.partitions.tracking import MarkDone, PartitionRecords, TrackPartitions, watermark_field
 from frazil.stream.partitions.triggers import is_due
 from frazil.tasks.runner import InProcess, Runner
 
@@ -31,6 +32,7 @@ log = logging.getLogger(__name__)
 Judged = Mapping[Partition, Pending | None]
 
 
+_HOUR = 3_600_000
 TIME = "(time)"  # in place of a policy's name: the time of a pending partition cannot be determined
 RECORD = "(record)"  # in place of a policy's name: the commit that records announced partitions failed
 
@@ -68,14 +70,14 @@ class PartitionCommit:
     clock: Callable[[], int] = now_ms
     runner: Runner = field(default_factory=InProcess)
     failures: tuple[PolicyFailure, ...] = ()
-    archives: ArchiveReader = field(default_factory=ArchiveReader, repr=False)
+    records: PartitionRecords = field(default_factory=PartitionRecords, repr=False)
     _turn: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
 
     def actions(self, batch: MicroBatch, table: LoadedTable) -> Sequence[Action]:
         """Return the action that records, in the batch's commit, which partitions it wrote to. Raises InvalidInput for options that do not
         fit the table. (That a query has a watermark is checked when it starts: its first batch has none yet.)"""
         self.check(table.metadata, batch)
-        return (TrackPartitions(batch.branch, self.options, batch.watermark_ms, self.archives),)
+        return (TrackPartitions(batch.branch, self.options, batch.watermark_ms, self.records),)
 
     def check(self, metadata: TableMetadata, batch: MicroBatch) -> None:
         """Raise InvalidInput if partition commit has nothing to do: the table has no partitions, or the rows are only staged."""
@@ -104,18 +106,22 @@ class PartitionCommit:
             self._turn.release()
 
     def _committed(self, batch: MicroBatch, table: LoadedTable) -> None:
-        state = state_of(table.metadata, batch.branch)
+        stored = state_of(table.metadata, batch.branch)
+        state = self.records.caught_up(stored, table.metadata, parent_of(table.metadata, batch.branch), table.storage)
         by_column = self.options.watermark_column is not None or batch.watermark_ms is None
         watermark = state.watermark_ms if by_column else batch.watermark_ms
         due, self.failures = self._due(state, table.metadata, watermark, batch.last)
-        if not due:
+        changed = stored.pending != state.pending or stored.done != state.done
+        changed = changed or (stored.looked_at != state.looked_at and _is_far_behind(stored, table.metadata))
+        if not due and not changed:
             return
         site = TableSite(batch.backend, address_of(table), batch.name, batch.branch, table.storage, self.runner)
-        contexts = {p: context_of(p, state, table, site, self.options, watermark, self.archives) for p in due}
+        contexts = {p: context_of(p, state, table, site, self.options, watermark, self.records.archives) for p in due}
         announced, failures = announce(contexts, table_chain(self.options, site))
         self.failures += failures
         try:
-            mark(site, {p: due[p] for p in announced}, watermark, self.archives)
+            if announced or changed:
+                mark(site, {p: due[p] for p in announced}, watermark, self.records)
         except Exception as e:  # the rows are committed: the stream goes on, and the partitions are announced again
             log.exception("Could not record the partitions of %s that were announced; they are announced again.", batch.name)
             self.failures += tuple(PolicyFailure(_shown(contexts[p]), RECORD, e) for p in announced)
@@ -125,6 +131,14 @@ class PartitionCommit:
     ) -> tuple[dict[Partition, Pending], tuple[PolicyFailure, ...]]:
         ends = last and self.options.end_input
         return due_of(self.options, state, self.clock(), watermark_ms, ends, lambda p: fields_of(metadata, p.spec_id))
+
+
+def _is_far_behind(state: PartitionState, metadata: TableMetadata) -> bool:
+    """Tell whether the snapshots that other writers made since the state was stored are to be noted as looked at, before they expire."""
+    if state.looked_at is None or not (state.done or state.archives):
+        return False
+    looked_at = metadata.snapshots.by_id(state.looked_at)
+    return looked_at is None or metadata.last_updated_ms - looked_at.timestamp_ms > _HOUR
 
 
 def due_of(
@@ -201,12 +215,9 @@ def _shown(context: PartitionContext) -> str:
     return "/".join(f"{k}={v}" for k, v in context.partition_spec.items())
 
 
-def mark(site: TableSite, judged: Judged, watermark_ms: int | None, archives: ArchiveReader) -> LoadedTable:
-    """Record partitions as done in a commit of its own; return the table's newest state."""
-    table = site.load()
-    if not judged:
-        return table
-    table = commit(site.backend, table, [MarkDone(site.branch, judged, watermark_ms, archives)]).table
+def mark(site: TableSite, judged: Judged, watermark_ms: int | None, records: PartitionRecords) -> LoadedTable:
+    """Record partitions as done, and what other writers changed, in a commit of its own; return the table's newest state."""
+    table = commit(site.backend, site.load(), [MarkDone(site.branch, judged, watermark_ms, records)]).table
     try:
         return archive_old(site.backend, table, site.branch)
     except Exception:  # the partitions are recorded; only the property stays longer than it should

@@ -31,7 +31,7 @@ class Pending:
     commits: int = 1
 
     def again(self, now_ms: int) -> Pending:
-        return replace(self, last_ms=now_ms, commits=self.commits + 1)
+        return replace(self, last_ms=max(self.last_ms, now_ms), commits=self.commits + 1)
 
 
 @dataclass(frozen=True)
@@ -56,12 +56,14 @@ class Archive:
 
 @dataclass(frozen=True)
 class PartitionState:
-    """Hold the state of partition commit of one branch. `done`: the newest done partitions, in the order of their commits."""
+    """Hold the state of partition commit of one branch. `done`: the newest done partitions, in the order of their commits. `looked_at`: the
+    snapshot up to which the changes of all writers are in it; None: it is of a version of Frazil that looked at a stream's own alone."""
 
     pending: Mapping[Partition, Pending] = field(default_factory=dict)
     done: Mapping[Partition, Done] = field(default_factory=dict)
     archives: tuple[Archive, ...] = ()
     watermark_ms: int | None = None
+    looked_at: int | None = None
 
 
 def key(partition: Partition) -> str:
@@ -106,6 +108,7 @@ def encode(state: PartitionState) -> dict[str, Any]:
         "pending": [[k.spec_id, k.values, p.first_ms, p.last_ms, p.commits] for k, p in state.pending.items()],
         "done": encode_done(state.done),
         "archives": [[a.file, a.low, a.high] for a in state.archives],
+        "looked-at": state.looked_at,
     }
 
 
@@ -120,7 +123,8 @@ def decode(values: Mapping[str, Any], where: str) -> PartitionState:
     try:
         pending = {_partition(s, v): Pending(_whole(first), _whole(last), _whole(n)) for s, v, first, last, n in values["pending"]}
         archives = tuple(Archive(_text(f), _text(low), _text(high)) for f, low, high in values["archives"])
-        return PartitionState(pending, decode_done(values["done"]), archives, _whole_or_none(values["watermark"]))
+        watermark, looked_at = _whole_or_none(values["watermark"]), _whole_or_none(values.get("looked-at"))
+        return PartitionState(pending, decode_done(values["done"]), archives, watermark, looked_at)
     except (KeyError, TypeError, ValueError) as e:
         raise CorruptData(f"The state of partition commit in {where} is damaged: {e!r}.") from e
 

@@ -13,6 +13,7 @@ from frazil.commit.produce import parent_of
 from frazil.errors import InvalidInput
 from frazil.spec.data_file import DataFile
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.snapshot import Snapshot
 from frazil.spec.types import (
     DateType,
     NestedField,
@@ -22,7 +23,9 @@ from frazil.spec.types import (
     TimestamptzType,
 )
 from frazil.spec.updates import Update
+from frazil.storage import Storage
 from frazil.stream.partitions.archive import ArchiveReader
+from frazil.stream.partitions.changes import ChangeReader, Since, changes_in, since
 from frazil.stream.partitions.extractor import TimeExtractor, UnparsablePartition
 from frazil.stream.partitions.fields import Partition, fields_of, partition_of, path_of
 from frazil.stream.partitions.options import PARTITION_TIME, PartitionCommitOptions
@@ -88,31 +91,87 @@ def with_done(
 
 
 @dataclass(frozen=True)
+class PartitionRecords:
+    """Read what the table itself tells of partitions: archived records of those that are done, and the changes of all writers."""
+
+    archives: ArchiveReader = field(default_factory=ArchiveReader)
+    changes: ChangeReader = field(default_factory=ChangeReader)
+
+    def finder(self, state: PartitionState, metadata: TableMetadata, storage: Storage) -> FindDone:
+        """Return a function that finds the record of a done partition in the archives of a state."""
+        return lambda partition: self.archives.find(partition, state, metadata, storage)
+
+    def caught_up(self, state: PartitionState, metadata: TableMetadata, head: Snapshot | None, storage: Storage) -> PartitionState:
+        """Return a state with the changes of all writers up to `head`. Done partitions that were changed become pending again, and late;
+        pending ones have more to announce. Partitions that no stream has written to and nobody has marked stay unknown.
+
+        Where snapshots have expired unseen, nobody can tell which partitions they changed, so that every done partition counts as changed.
+        """
+        head_id = None if head is None else head.snapshot_id
+        if state.looked_at == head_id and head_id is not None:
+            return state
+        find, came = self.finder(state, metadata, storage), self._since(state, metadata, head)
+        if came.gap:
+            oldest = next(reversed(list(metadata.ancestors(head))), None)
+            changed_ms = metadata.last_updated_ms if oldest is None else oldest.timestamp_ms
+            state = with_written(state, self._all_done(state, metadata, storage), find, changed_ms)
+        places = {} if state.looked_at is not None else {s.snapshot_id: n for n, s in enumerate(metadata.ancestors(head))}
+        for snapshot in (*came.new, *came.left):
+            changes = self.changes.of(snapshot, metadata, storage)
+            touched = changes.partitions
+            if changes.all:
+                touched = self._all_done(state, metadata, storage).deletes
+            if places:  # partitions of an older version's state, which may have been announced after this snapshot
+                marks = {p: record.snapshot_id for p in touched if (record := state.done.get(p) or find(p)) is not None}
+                place = places[snapshot.snapshot_id]
+                announced = {p for p, mark in marks.items() if mark is not None and places.get(mark, len(places)) <= place}
+                touched -= announced
+            changed_ms = metadata.last_updated_ms if snapshot in came.left else snapshot.timestamp_ms
+            state = with_written(state, WrittenPartitions(frozenset(), touched), find, changed_ms)
+        return replace(state, looked_at=head_id)
+
+    def _since(self, state: PartitionState, metadata: TableMetadata, head: Snapshot | None) -> Since:
+        """Find the snapshots to look at; for a state of an older version those since the oldest announcement that is kept."""
+        if state.looked_at is not None:
+            return since(metadata, head, state.looked_at)
+        marks = {d.snapshot_id for d in state.done.values()}
+        line = list(metadata.ancestors(head)) if marks else []
+        places = [n for n, s in enumerate(line) if s.snapshot_id in marks]
+        return Since(tuple(reversed(line[: max(places)])) if places else ())
+
+    def _all_done(self, state: PartitionState, metadata: TableMetadata, storage: Storage) -> WrittenPartitions:
+        return WrittenPartitions(frozenset(), frozenset(self.archives.all(state, metadata, storage)))
+
+
+@dataclass(frozen=True)
 class TrackPartitions:
     """Record the partitions that the commit's other actions wrote to, and the watermark, in the same commit (an action of a commit)."""
 
     branch: str
     options: PartitionCommitOptions
     watermark_ms: int | None
-    archives: ArchiveReader = field(repr=False)
+    records: PartitionRecords = field(repr=False)
 
     def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update]:
         if context.only_new:
             return ()
         states = [s for s in context.states.values() if metadata.snapshots.by_id(s.snapshot_id) is not None]
-        touched = self._judgeable(touched_partitions(metadata, states), metadata)
+        touched = self._judgeable(touched_partitions(metadata, states, context.storage), metadata)
         if not touched.data and not touched.deletes:
             return ()
-        before = state_of(metadata, self.branch)
+        own = {s.snapshot_id for s in states}
+        base = next((s for s in metadata.ancestors(parent_of(metadata, self.branch)) if s.snapshot_id not in own), None)
+        stored_before = state_of(metadata, self.branch)
+        before = self.records.caught_up(stored_before, metadata, base, context.storage)
         watermark = self.watermark_ms
         if self.options.watermark_column is not None:
             watermark = _watermark(metadata, states, self.options)
 
-        def find(partition: Partition) -> Done | None:
-            return self.archives.find(partition, before, metadata, context.storage)
-
+        find = self.records.finder(before, metadata, context.storage)
         after = with_written(before, touched, find, context.now_ms, watermark)
-        return () if after == before else stored(after, self.branch)
+        head = parent_of(metadata, self.branch)
+        after = replace(after, looked_at=None if head is None else head.snapshot_id)
+        return () if after == stored_before else stored(after, self.branch)
 
     def _judgeable(self, touched: WrittenPartitions, metadata: TableMetadata) -> WrittenPartitions:
         """Leave out the partitions whose time cannot be determined if on-unparsable is warn. Raises UnparsablePartition otherwise."""
@@ -131,14 +190,19 @@ class TrackPartitions:
         return WrittenPartitions(touched.data - wrong, touched.deletes - wrong)
 
 
-def touched_partitions(metadata: TableMetadata, states: Sequence[SnapshotState]) -> WrittenPartitions:
-    """List the partitions that the snapshots of a commit added data files and delete files to; those of unpartitioned specs do not
-    count."""
+def touched_partitions(metadata: TableMetadata, states: Sequence[SnapshotState], storage: Storage) -> WrittenPartitions:
+    """List the partitions that the snapshots of a commit added data files and delete files to, and removed data files from; those of
+    unpartitioned specs do not count."""
     partitions: list[frozenset[Partition]] = []
     for deletes in (False, True):
         places = {(f.spec_id, f.partition) for f in _added(states, deletes) if f.partition}
         partitions.append(frozenset(partition_of(metadata, spec_id, values) for spec_id, values in places))
-    return WrittenPartitions(partitions[0], partitions[1] - partitions[0])
+    removed = frozenset[Partition]()
+    for state in states:
+        snapshot = metadata.snapshot_by_id(state.snapshot_id)
+        if snapshot.summary.get("deleted-data-files", "0") != "0":
+            removed |= changes_in(snapshot, metadata, storage).partitions
+    return WrittenPartitions(partitions[0], (partitions[1] | removed) - partitions[0])
 
 
 def _added(states: Sequence[SnapshotState], deletes: bool) -> Iterator[DataFile]:
@@ -190,19 +254,18 @@ def _newest(file: DataFile, column: NestedField, zone: tzinfo) -> int | None:
 
 @dataclass(frozen=True)
 class MarkDone:
-    """Record that partitions were announced (an action of a commit of its own). `judged`: see `with_done`."""
+    """Record that partitions were announced, and what other writers changed (an action of a commit of its own). `judged`: see
+    `with_done`."""
 
     branch: str
     judged: Mapping[Partition, Pending | None]
     watermark_ms: int | None
-    archives: ArchiveReader = field(repr=False)
+    records: PartitionRecords = field(repr=False)
 
     def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update]:
-        before = state_of(metadata, self.branch)
+        stored_before = state_of(metadata, self.branch)
         head = parent_of(metadata, self.branch)
-
-        def find(partition: Partition) -> Done | None:
-            return self.archives.find(partition, before, metadata, context.storage)
-
+        before = self.records.caught_up(stored_before, metadata, head, context.storage)
+        find = self.records.finder(before, metadata, context.storage)
         after = with_done(before, self.judged, find, context.now_ms, head.snapshot_id if head else None, self.watermark_ms)
-        return () if after == before else updates_to(after, metadata, self.branch)
+        return () if after == stored_before else updates_to(after, metadata, self.branch)

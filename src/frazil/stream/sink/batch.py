@@ -63,31 +63,38 @@ class StreamSink:
         options do."""
         return where_to(self._arguments({}), self.table.metadata, engine)
 
-    def commit(self, batch_id: int, rows: BatchRows, *, watermark_ms: int | None = None, last: bool = False) -> CommitResult:
-        """Write and commit one batch, unless it is committed already.
+    def commit(
+        self, batch_id: int, rows: BatchRows, *, watermark_ms: int | None = None, last: bool = False, digest: str | None = None
+    ) -> CommitResult:
+        """Write and commit one batch, unless it is committed already. `digest`: of the offsets at which the batch ends.
 
-        Raises ValidationError when a later batch is committed already (option on-rewind), and CommitStateUnknownException when it is not
-        known whether the batch was committed.
+        Raises ValidationError when a later batch is committed already, or another one under the same number (option on-rewind), and
+        CommitStateUnknownException when it is not known whether the batch was committed.
         """
         prefix = f"{self.query_id}-{batch_id}-"
 
         def stage(arguments: WriteArguments, resources: ExitStack) -> BatchStage:
             return BatchStage(self.options, rows, arguments, resources, prefix)
 
-        return self._run(batch_id, stage, watermark_ms, last)
+        return self._run(batch_id, stage, watermark_ms, last, digest)
 
-    def commit_files(self, batch_id: int, files: Sequence[DataFile], schema_id: int, engine: Engine) -> CommitResult:
+    def commit_files(
+        self, batch_id: int, files: Sequence[DataFile], schema_id: int, engine: Engine, digest: str | None = None
+    ) -> CommitResult:
         """Commit a batch whose rows are in data files already. `schema_id`: the schema of the table for which the files were written. The
         files are removed when the batch was committed before, or its commit has certainly failed."""
-        return self._run(batch_id, lambda arguments, _: FilesStage(self.options, files, schema_id, engine, arguments))
+        return self._run(batch_id, lambda arguments, _: FilesStage(self.options, files, schema_id, engine, arguments), digest=digest)
 
-    def _run(self, batch_id: int, stage_of: StageOf, watermark_ms: int | None = None, last: bool = False) -> CommitResult:
+    def _run(
+        self, batch_id: int, stage_of: StageOf, watermark_ms: int | None = None, last: bool = False, digest: str | None = None
+    ) -> CommitResult:
         begun = time.perf_counter()
-        self._load()
+        self.reload()
         summary = {QUERY: self.query_id, EPOCH: str(batch_id), **self.snapshot_properties}
         with ExitStack() as resources:
             stage = stage_of(self._arguments(summary), resources)
-            micro = self._placed(MicroBatch(self.query_id, batch_id, self.name, self.backend, MAIN_BRANCH, watermark_ms, last), stage)
+            micro = MicroBatch(self.query_id, batch_id, self.name, self.backend, MAIN_BRANCH, watermark_ms, last, digest=digest)
+            micro = self._placed(micro, stage)
             micro, result = self._committed(micro, stage)
         for hook in self.hooks:
             hook.committed(micro, self.table)
@@ -104,7 +111,7 @@ class StreamSink:
         to = stage.where_to(self.table.metadata)
         return replace(micro, branch=to.branch, wap_id=to.wap_id)
 
-    def _load(self) -> None:
+    def reload(self) -> None:
         """Load the newest state of the table. Raises ValidationError when another table has the name now."""
         fresh = self.backend.load(self.table.identifier or (self.table.metadata.location,))
         before, now = self.table.metadata.table_uuid, fresh.metadata.table_uuid
@@ -123,7 +130,7 @@ class StreamSink:
 
     def _committed(self, micro: MicroBatch, stage: BatchStage | FilesStage) -> tuple[MicroBatch, CommitResult]:
         """Commit a batch, again after conflicts where that helps; return the batch, with the branch that was written, and the result."""
-        txn = Txn(self.query_id, micro.batch_id, self.options.on_rewind)
+        txn = Txn(self.query_id, micro.batch_id, self.options.on_rewind, micro.digest)
         check_table(self.options, self.table.metadata, stage.case_sensitive)
         left = COMMIT_RETRY.retries.of(self.table.metadata.properties)
         if (mark := self._java(txn, micro.branch)) is not None:
@@ -137,7 +144,7 @@ class StreamSink:
                     raise
                 left -= 1
                 log.info("Batch %d of table %s is tried again: %s", micro.batch_id, self.name, conflict)
-                self._load()
+                self.reload()
                 micro = self._placed(micro, stage)
 
     def _helps_again(self, conflict: ValidationException, stage: BatchStage | FilesStage) -> bool:

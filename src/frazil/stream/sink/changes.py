@@ -1,4 +1,4 @@
-"""Stage the rows of a micro-batch, by write mode: append, replace all, or upsert and delete by key with either strategy."""
+"""Stage the rows of a micro-batch, by write mode: append, replace partitions or all rows, upsert and delete by key by either strategy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from frazil.expr.nodes import AlwaysTrue, And, EqualTo, Expression, NullSafeEqua
 from frazil.ops.engine import Engine
 from frazil.ops.merge import stage_ready
 from frazil.ops.operation import TableOperation
-from frazil.ops.stage import StagedWrite, appended, evolve_to, of_files, overwritten, written
+from frazil.ops.stage import StagedWrite, appended, evolve_to, of_files, overwritten, partitions_replaced, written
 from frazil.ops.target import WriteArguments, WriteTarget, WrittenTo, start_of, where_to
 from frazil.rows.clauses import Clause, Merge, matched_delete, matched_update_all, not_matched_insert_all
 from frazil.rows.modes import MERGE_ON_READ
@@ -63,6 +63,8 @@ class BatchStage:
         match self._options.mode:
             case "append":
                 return self._appended(operation)
+            case "overwrite":
+                return self._partitions_replaced(operation)
             case "complete":
                 return self._replaced(operation)
         if self._options.strategy == EQUALITY_DELETES:
@@ -86,6 +88,13 @@ class BatchStage:
         staged = written(self._rows.input, to)
         self.came = bool(staged.files)
         return appended(staged, to) if self.came else StagedWrite(())
+
+    def _partitions_replaced(self, operation: TableOperation) -> StagedWrite:
+        """Replace the partitions that the batch has rows of, as Flink's overwrite-enabled does; all rows of an unpartitioned table."""
+        to = self._target(operation)
+        staged = written(self._rows.input, to)
+        self.came = bool(staged.files)
+        return partitions_replaced(staged, to, start_of(to.metadata, to)) if self.came else StagedWrite(())
 
     def _replaced(self, operation: TableOperation) -> StagedWrite:
         """Replace all rows of the branch by those of the batch, in one commit; where there are none of either, nothing is done."""
@@ -161,6 +170,8 @@ class FilesStage:
         if not self.came:
             return StagedWrite(())
         staged = of_files(self._files, replace(to.metadata, current_schema_id=self._schema_id), to)
+        if self._options.mode == "overwrite":
+            return partitions_replaced(staged, to, start_of(to.metadata, to))
         return overwritten(staged, to, AlwaysTrue(), start_of(to.metadata, to)) if replaces else appended(staged, to)
 
     def discard(self, storage: Storage) -> None:

@@ -95,25 +95,30 @@ class ManyTablesSink:
     shown: Callable[[LoadedTable], object] = lambda _: None
     case_sensitive: bool | None = None
 
-    def commit(self, batch_id: int, split: SplitRows) -> TablesResult:
+    def commit(self, batch_id: int, split: SplitRows, digest: str | None = None) -> TablesResult:
         """Write and commit one batch to all its tables. Where the whole batch was committed before, its rows are not evaluated.
+        `digest`: of the offsets at which the batch ends.
 
-        Raises the error of a table that does not take its rows, unless these are set aside, and ValidationError when a later batch is
-        committed already (on-rewind).
+        Raises the error of a table that does not take its rows, unless these are set aside, and ValidationError when a later batch, or
+        another one under the same number, is committed to one of the tables (on-rewind): then nothing is written to any.
         """
-        result = TablesResult(skipped=True) if self._was_set_aside(batch_id) else self._committed(batch_id, split)
+        batch = Txn(self.query_id, batch_id, self.options.on_rewind, digest)
+        result = TablesResult(skipped=True) if self._was_set_aside(batch) else self._committed(batch, split)
         if self.on_commit is not None:
             self.on_commit(batch_id, result)
         return result
 
-    def _committed(self, batch_id: int, split: SplitRows) -> TablesResult:
+    def _committed(self, txn: Txn, split: SplitRows) -> TablesResult:
         done: dict[str, CommitResult] = {}
         aside: list[SetAside] = []
         by_table, unnamed = self._by_table(split.groups)
         for group, error in unnamed:
             aside.append(self._bad(group, error))
-        for parts, groups in sorted(by_table.items()):
-            batch = _TableBatch(self, batch_id, parts, groups, split)
+        batches = [(_TableBatch(self, txn, parts, groups, split), groups) for parts, groups in sorted(by_table.items())]
+        for batch, _ in batches:
+            batch.check()
+        for batch, groups in batches:
+            parts = batch.parts
             try:
                 done[self.places.full_name(parts)] = batch.commit()
             except ValidationException:
@@ -123,7 +128,7 @@ class ManyTablesSink:
                     raise
                 aside += [self._bad(group, error) for group in groups]
         if aside:
-            self._set_aside(batch_id, split, aside)
+            self._set_aside(txn, split, aside)
         return TablesResult(done, tuple(aside))
 
     def _by_table(self, groups: Sequence[NamedRows]) -> tuple[dict[Identifier, list[NamedRows]], list[tuple[NamedRows, FrazilError]]]:
@@ -155,23 +160,22 @@ class ManyTablesSink:
             raise error
         return SetAside(group.name, str(error), group.rows)
 
-    def _set_aside(self, batch_id: int, split: SplitRows, aside: Sequence[SetAside]) -> None:
+    def _set_aside(self, txn: Txn, split: SplitRows, aside: Sequence[SetAside]) -> None:
         assert self.options.set_aside_table is not None
         parts = self.places.parts(self.options.set_aside_table)
         for rejected in aside:
-            log.warning("Batch %d: %d rows of %s are set aside: %s", batch_id, rejected.rows, rejected.table_name, rejected.reason)
+            log.warning("Batch %d: %d rows of %s are set aside: %s", txn.number, rejected.rows, rejected.table_name, rejected.reason)
         loaded = self._aside_table(parts) or self._made(parts, SET_ASIDE, as_asked=False)
         options = SinkOptions(on_rewind=self.options.on_rewind)
         sink = StreamSink(self.places.backend, loaded, self.places.full_name(parts), self.query_id, options, shown=self.shown)
         reasons = {rejected.table_name: rejected.reason for rejected in aside}
-        sink.commit(batch_id, split.rejected(Rejected(self.query_id, batch_id, reasons)))
+        sink.commit(txn.number, split.rejected(Rejected(self.query_id, txn.number, reasons)), digest=txn.digest)
 
-    def _was_set_aside(self, batch_id: int) -> bool:
+    def _was_set_aside(self, txn: Txn) -> bool:
         """Tell whether the last commit of the batch, that of the rows set aside, was done: then so were all others."""
         if self.options.set_aside_table is None:
             return False
         loaded = self._aside_table(self.places.parts(self.options.set_aside_table))
-        txn = Txn(self.query_id, batch_id, self.options.on_rewind)
         return loaded is not None and already_done(loaded.metadata, txn, MAIN_BRANCH) is not None
 
     def _aside_table(self, parts: Identifier) -> LoadedTable | None:
@@ -190,31 +194,40 @@ class ManyTablesSink:
 class _TableBatch:
     """Commit the rows of one batch that go to one table."""
 
-    def __init__(self, sink: ManyTablesSink, batch_id: int, parts: Identifier, groups: Sequence[NamedRows], split: SplitRows):
-        self._sink, self._batch_id, self._parts, self._split = sink, batch_id, parts, split
+    def __init__(self, sink: ManyTablesSink, txn: Txn, parts: Identifier, groups: Sequence[NamedRows], split: SplitRows):
+        self._sink, self._txn, self.parts, self._split = sink, txn, parts, split
         self._names = [g.name for g in groups if g.name is not None]
         self._filled = frozenset(i for g in groups for i in g.filled)
+        self._loaded: LoadedTable | None = None
+
+    def check(self) -> None:
+        """Load the table where it is there. Raises ValidationError when it has a later batch, or another one under the same number."""
+        try:
+            loaded = self._sink.places.backend.load(self.parts)
+            branch = self._branch(self._table_sink(loaded))
+        except _BAD:  # `commit` tells it
+            return
+        self._loaded = loaded
+        already_done(loaded.metadata, self._txn, branch)
 
     def commit(self) -> CommitResult:
         """Make the table where it is missing, then write and commit its rows, unless they are committed already."""
         loaded = self._load_or_make()
         sink = self._table_sink(loaded)
-        txn = Txn(sink.query_id, self._batch_id, sink.options.on_rewind)
-        if (before := already_done(loaded.metadata, txn, self._branch(sink))) is not None:
+        if (before := already_done(loaded.metadata, self._txn, self._branch(sink))) is not None:
             return skipped(before.snapshot_id)
         columns = self._columns(loaded.metadata.schema(), sink.options)
-        return sink.commit(self._batch_id, self._split.rows(self._names, columns, loaded.metadata))
+        return sink.commit(self._txn.number, self._split.rows(self._names, columns, loaded.metadata), digest=self._txn.digest)
 
     def is_committed(self) -> bool:
         """Tell whether the table has the batch, so that an error came after its commit."""
         try:
-            loaded = self._sink.places.backend.load(self._parts)
+            loaded = self._sink.places.backend.load(self.parts)
         except _BAD:  # InvalidInput: the name is one that the catalog cannot have
             return False
         try:
             sink = self._table_sink(loaded)
-            txn = Txn(sink.query_id, self._batch_id, "skip")
-            return already_done(loaded.metadata, txn, self._branch(sink)) is not None
+            return already_done(loaded.metadata, replace(self._txn, on_rewind="skip"), self._branch(sink)) is not None
         except InvalidInput:  # options that do not fit the table, with which nothing was committed
             return False
 
@@ -227,9 +240,9 @@ class _TableBatch:
         mode = many.options.mode
         if mode is None and named_mode(option_values) is None:
             mode = mode_of_table(option_values, loaded.metadata)
-        options = sink_options(option_values, mode=mode)
+        options = replace(sink_options(option_values, mode=mode), makes_branch=True)
         return StreamSink(
-            many.places.backend, loaded, many.places.full_name(self._parts), many.query_id, options, many.snapshot_properties,
+            many.places.backend, loaded, many.places.full_name(self.parts), many.query_id, options, many.snapshot_properties,
             shown=many.shown, case_sensitive=many.case_sensitive,
         )  # fmt: skip
 
@@ -237,8 +250,10 @@ class _TableBatch:
 
     def _load_or_make(self) -> LoadedTable:
         many = self._sink
+        if self._loaded is not None:
+            return self._loaded
         try:
-            return many.places.backend.load(self._parts)
+            return many.places.backend.load(self.parts)
         except (NoSuchTableError, NoSuchNamespaceError) as error:
             if not many.options.create:
                 error.advise("create=True makes it.")
@@ -248,7 +263,7 @@ class _TableBatch:
         rows = self._split.rows(self._names, columns)
         if options.key_columns:
             key_ids(options, rows.schema, self._case_sensitive)  # before a table is made that cannot take the rows
-        return many._made(self._parts, rows.input.frame)
+        return many._made(self.parts, rows.input.frame)
 
     def _new_columns(self, options: SinkOptions) -> list[int]:
         """Choose the columns of a new table: those that its rows fill, and those without which it cannot be made or looked up."""

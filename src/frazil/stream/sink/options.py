@@ -14,14 +14,15 @@ from typing import Any
 from frazil.arrow.deletes.write_deletes import check_equality_ids
 from frazil.arrow.write.write_options import Verb, write_options
 from frazil.commit.done_once import REWINDS
-from frazil.errors import InvalidInput, Unsupported
+from frazil.errors import InvalidInput, NoSuchRefError, Unsupported
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.partitioning import field_of_other_column
 from frazil.spec.properties import UPSERT_ENABLED
 from frazil.spec.schema import Schema
 from frazil.stream.partitions.options import is_partition_option
 
-MODES = ("append", "complete", "upsert", "cdc")
+MODES = ("append", "overwrite", "complete", "upsert", "cdc")
+_VERBS: dict[str, Verb] = {"append": "append", "overwrite": "dynamic_partition_overwrite", "complete": "overwrite"}
 LOOKUP, EQUALITY_DELETES = "lookup", "equality-deletes"
 STRATEGIES = (LOOKUP, EQUALITY_DELETES)
 OP_COLUMNS = ("op", "_change_type", "row_kind")
@@ -30,7 +31,7 @@ _KEYED = ("key_columns", "order_column", "upsert_strategy")
 _OWN = ("mode", "write_mode", "op_column", "on_rewind", "max_continuous_empty_commits", "write_parallelism", *_KEYED)
 _FLINK = {
     "upsert_enabled": "write-mode=upsert",
-    "overwrite_enabled": "write-mode=complete, in Spark's output mode complete",
+    "overwrite_enabled": "write-mode=overwrite",
     "equality_field_columns": "key-columns",
     "flink.max_continuous_empty_commits": "max-continuous-empty-commits",
     "uid_suffix": "nothing: queries are told apart by their ids",
@@ -72,7 +73,8 @@ class SinkOptions:
     """Hold the checked options of one streaming write. `write`: options of the write itself, as the caller gave them.
 
     `max_empty`: of so many consecutive batches without rows, the last one sets its mark nevertheless. `tasks`: how many tasks write the
-    rows of a batch, by key in upsert and cdc; None: as the write itself decides.
+    rows of a batch, by key in upsert and cdc; None: as the write itself decides. `makes_branch`: in a table without snapshots, the branch
+    is made.
     """
 
     mode: str = "append"
@@ -84,10 +86,11 @@ class SinkOptions:
     max_empty: int = 10
     write: Mapping[str, Any] = field(default_factory=dict)
     tasks: int | None = None
+    makes_branch: bool = False
 
     @property
     def verb(self) -> Verb:
-        return "append" if self.mode == "append" else "overwrite" if self.mode == "complete" else "merge"
+        return _VERBS.get(self.mode, "merge")
 
     @property
     def keyed(self) -> bool:
@@ -216,8 +219,9 @@ def _check_mode(options: SinkOptions, own: Mapping[str, Any]) -> None:
         raise InvalidInput(f"Option 'op-column' means nothing in write-mode={mode}.", hint="write-mode=cdc reads the kinds of rows.")
     checked = write_options(options.write, options.verb)
     if not options.keyed:
-        if checked.overwrite_mode == "dynamic":
-            raise InvalidInput("overwrite-mode=dynamic contradicts write-mode=complete, which replaces all rows.", hint="Leave it out.")
+        if mode == "complete" and checked.overwrite_mode == "dynamic":
+            text = "overwrite-mode=dynamic contradicts write-mode=complete, which replaces all rows."
+            raise InvalidInput(text, hint="Use write-mode=overwrite.")
         return
     if checked.distribution_mode == "range":
         text = f"Option 'distribution-mode'=range means nothing in write-mode={mode}: ranges of a sort order may part the rows of a key."
@@ -236,7 +240,9 @@ def _check_mode(options: SinkOptions, own: Mapping[str, Any]) -> None:
 
 
 def check_table(options: SinkOptions, metadata: TableMetadata, case_sensitive: bool = True) -> None:
-    """Check that the table can take what the stream will write. Raises InvalidInput and Unsupported, which say what to change."""
+    """Check that the table can take what the stream will write. Raises NoSuchRefError, InvalidInput and Unsupported, which say what to
+    change."""
+    check_branch(options, metadata)
     if not options.keyed:
         return
     if metadata.format_version < 2:
@@ -254,6 +260,22 @@ def check_table(options: SinkOptions, metadata: TableMetadata, case_sensitive: b
                 "partitions, and only a shuffle by key brings them together.",
                 hint="Leave the option out, or add the column to key-columns.", table=metadata.location,
             )  # fmt: skip
+
+
+def check_branch(options: SinkOptions, metadata: TableMetadata) -> None:
+    """Check that the branch that the options name exists: a stream does not make one of a name that was misspelt. (A branch of
+    write-audit-publish is made, and so is that of a table which a stream into many tables has just made.)
+
+    Raises NoSuchRefError, and InvalidInput for a tag.
+    """
+    branch = next((v for k, v in options.write.items() if k.lower() == "branch" and v is not None), None)
+    if branch is None or (options.makes_branch and metadata.current_snapshot_id is None and not metadata.refs):
+        return
+    try:
+        metadata.existing_branch_head(str(branch))
+    except NoSuchRefError as error:
+        error.advise(f"A stream writes to a branch that exists: t.manage_snapshots().create_branch(…, {branch!r}) makes it.")
+        raise
 
 
 def key_ids(options: SinkOptions, schema: Schema, case_sensitive: bool = True) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from frazil.spec.metadata import TableMetadata
-from frazil.spec.snapshot import MAIN_BRANCH, Snapshot
+from frazil.spec.snapshot import Snapshot
 from frazil.stream.source.offset import NO_SNAPSHOT, Position
 
 
@@ -22,9 +22,7 @@ class Lost(Enum):
 
 def head_of(metadata: TableMetadata, branch: str) -> Snapshot | None:
     """Return the head of a branch; None: `main` has no snapshot yet. Raises NoSuchRefError, InvalidInput for a tag."""
-    if branch == MAIN_BRANCH:
-        return metadata.current_snapshot()
-    return metadata.ref_snapshot(branch)
+    return metadata.existing_branch_head(branch)
 
 
 @dataclass

@@ -41,6 +41,10 @@ _POLICIES = ("fail", "earliest", "latest")
 _START = ("start-snapshot-id", "start-snapshot-timestamp", "start-tag")
 _WORKERS = "table.exec.iceberg.worker-pool-size"
 _FLINK = ("starting-strategy", *_START, "monitor-interval", "max-planning-snapshot-count", "max-allowed-planning-failures", _WORKERS)
+_ONLY_FLINKS = {
+    *_FLINK, "watermark-column", "watermark-column-time-unit", "case-sensitive", "streaming", "split-lookback", "split-file-open-cost",
+}
+"""Options by which a read is one of a Flink user. The jar has `branch` and `split-size`, too, and Frazil's own say nothing of it."""
 _JAVA_SKIPS = {"streaming-skip-overwrite-snapshots": "overwrite", "streaming-skip-delete-snapshots": "delete"}
 _JAVA_LIMITS = ("streaming-max-files-per-micro-batch", "streaming-max-rows-per-micro-batch")
 _JAVA = ("stream-from-timestamp", *_JAVA_SKIPS, *_JAVA_LIMITS)
@@ -141,15 +145,17 @@ class StreamOptions:
 
 
 def stream_options(
-    options: Mapping[str, Any], *, changes: bool = False, branch: str | None = None, case_sensitive: bool = True, zone: str = "UTC"
-) -> StreamOptions:
-    """Parse options by their names in any case, `_` for `-`. `changes` and `branch`: as the table's name says (`db.t.changes`).
+    options: Mapping[str, Any], *, changes: bool = False, branch: str | None = None, case_sensitive: bool = True, zone: str = "UTC",
+    as_jar: bool = False,
+) -> StreamOptions:  # fmt: skip
+    """Parse options by their names in any case, `_` for `-`. `changes` and `branch`: as the table's name says (`db.t.changes`). `as_jar`:
+    the read was asked for as scripts for Java's jar do, so that without an option of Flink's it begins where the jar does.
 
     Raises InvalidInput for options that are unknown, malformed or contradictory, Unsupported for those of batch reads.
     """
     texts = _by_name(options)
     _refuse_unknown(texts)
-    strategy = _strategy(texts)
+    strategy = _strategy(texts, as_jar)
     skips, with_changes = _non_append(texts, changes)
     order, column = _order(texts, with_changes)
     if branch is not None and texts.get("branch", branch) != branch:
@@ -205,8 +211,9 @@ def _refuse_unknown(texts: Mapping[str, str]) -> None:
         raise InvalidInput("Read option 'streaming' is false, but this is a streaming read.", hint="Use spark.read for a batch read.")
 
 
-def _strategy(texts: Mapping[str, str]) -> StartingStrategy:
-    """Choose the strategy and refuse options that belong to another one."""
+def _strategy(texts: Mapping[str, str], as_jar: bool) -> StartingStrategy:
+    """Choose the strategy and refuse options that belong to another one. Without a choice, Flink begins at the latest snapshot, and Java
+    at the first one."""
     if "stream-from-timestamp" in texts:
         for key in ("starting-strategy", *_START):
             if key in texts:
@@ -219,8 +226,7 @@ def _strategy(texts: Mapping[str, str]) -> StartingStrategy:
             kind = "TIMESTAMP" if early[0].endswith("timestamp") else "ID"
             text = f"Read option {early[0]!r} needs a starting-strategy that uses it."
             raise InvalidInput(text, hint=f"Set starting-strategy=INCREMENTAL_FROM_SNAPSHOT_{kind} as well.")
-        java = any(k in texts for k in _JAVA) and not any(k in texts for k in _FLINK)
-        return StartingStrategy.EARLIEST if java else StartingStrategy.LATEST
+        return StartingStrategy.EARLIEST if as_jar and not _ONLY_FLINKS & texts.keys() else StartingStrategy.LATEST
     strategy = next((s for s in FLINK_STRATEGIES if s.value == named.strip().upper()), None)
     if strategy is None:
         raise InvalidInput(f"Unknown starting-strategy {named!r}.", hint=f"Known: {', '.join(FLINK_STRATEGIES)}.")

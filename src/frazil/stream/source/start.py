@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from frazil.errors import InvalidInput, NoSuchSnapshotError
+from frazil.errors import NoSuchSnapshotError
+from frazil.scan.snapshot_ref import tagged_snapshot_id
 from frazil.spec.snapshot import Snapshot
 from frazil.stream.source.history import StreamHistory
 from frazil.stream.source.offset import NO_SNAPSHOT, Position
@@ -70,14 +71,7 @@ def _before(snapshot: Snapshot) -> Position:
 def _from_id(history: StreamHistory, options: StreamOptions) -> Position:
     metadata, wanted = history.metadata, options.start_snapshot_id
     if options.start_tag is not None:
-        ref = metadata.ref(options.start_tag)
-        if ref.is_branch:
-            raise InvalidInput(
-                f"start-tag={options.start_tag} is a branch of table {metadata.location}.",
-                hint="Use the option branch.",
-                table=metadata.location,
-            )
-        wanted = ref.snapshot_id
+        wanted = tagged_snapshot_id(metadata, options.start_tag, "start-tag")
     assert wanted is not None
     if history.place_of(wanted) is None:
         raise NoSuchSnapshotError(

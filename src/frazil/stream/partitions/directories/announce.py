@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from frazil.errors import InvalidInput, Unsupported
@@ -18,6 +18,14 @@ from frazil.stream.partitions.policies.context import PartitionContext
 from frazil.stream.partitions.policies.metastore import check_metastore, metastore
 from frazil.stream.partitions.policies.success_file import now_ms, success_file
 from frazil.stream.partitions.state import Done, PartitionState, Pending
+
+
+@dataclass(frozen=True)
+class LastBatch:
+    """Name the newest batch of a query that is in a folder. `batch_id` None: none is."""
+
+    query_id: str
+    batch_id: int | None
 
 
 @dataclass(frozen=True)
@@ -46,23 +54,32 @@ class FolderCommit:
         if METASTORE in self.options.policies:
             check_metastore(self.options, self.folder.columns)
 
-    def commit_due(self, watermark_ms: int | None, last: bool = False) -> tuple[PolicyFailure, ...]:
+    def commit_due(self, watermark_ms: int | None, last: LastBatch | None = None) -> tuple[PolicyFailure, ...]:
         """Announce the partitions that are due; may be called at any time, also when a query is idle. Returns the policies that failed.
 
-        `watermark_ms` None: that of the last batch with rows.
+        `watermark_ms` None: that of the last batch with rows. `last`: the input of a run has ended with this batch.
         """
         if not self.options.enabled:
             return ()
         with self.folder.locked("announce.lock"):
             return self._commit_due(watermark_ms, last)
 
-    def _commit_due(self, watermark_ms: int | None, last: bool) -> tuple[PolicyFailure, ...]:
+    def newest_batches(self) -> Mapping[str, int]:
+        """Return the newest batch of each query that is in the folder."""
         with self.folder.locked():
             recover(self.folder)
-            state = read_state(self.folder).partitions
+            return read_state(self.folder).batches
+
+    def _commit_due(self, watermark_ms: int | None, last: LastBatch | None) -> tuple[PolicyFailure, ...]:
+        with self.folder.locked():
+            recover(self.folder)
+            folder_state = read_state(self.folder)
+        if last is not None and folder_state.batches.get(last.query_id) != last.batch_id:
+            return ()  # the query's next run has begun to write, and partitions are complete when its input has ended
+        state = folder_state.partitions
         if self.options.watermark_column is not None or watermark_ms is None:
             watermark_ms = state.watermark_ms
-        due, undated = self._due(state, watermark_ms, last)
+        due, undated = self._due(state, watermark_ms, last is not None)
         if not due:
             return undated
         chain = chain_of(self.options, {

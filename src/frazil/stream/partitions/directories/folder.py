@@ -29,11 +29,12 @@ STORAGE = LocalStorage()
 
 @dataclass(frozen=True)
 class FolderState:
-    """Hold the number of the last batch of each query, and the state of partition commit. Its `done` has only partitions with late data, as
-    the folders of the others tell that they are done."""
+    """Hold the number of the last batch of each query, with the digest of its offsets, and the state of partition commit. Its `done` has
+    only partitions with late data, as the folders of the others tell that they are done."""
 
     batches: Mapping[str, int] = field(default_factory=dict)
     partitions: PartitionState = field(default_factory=PartitionState)
+    digests: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,8 @@ def read_state(folder: Folder) -> FolderState:
     try:
         state = json.loads(STORAGE.read(where))
         batches = {str(k): int(v) for k, v in state["batches"].items()}
-        return FolderState(batches, decode(state["partitions"], where))
+        digests = {str(k): str(v) for k, v in state.get("digests", {}).items()}
+        return FolderState(batches, decode(state["partitions"], where), digests)
     except NoSuchFileError:
         return FolderState()
     except (ValueError, KeyError, TypeError, AttributeError) as e:
@@ -114,7 +116,7 @@ def read_state(folder: Folder) -> FolderState:
 
 def write_state(folder: Folder, state: FolderState) -> None:
     """Replace the state in one step. The caller holds the lock."""
-    body = {"batches": dict(state.batches), "partitions": encode(state.partitions)}
+    body = {"batches": dict(state.batches), "partitions": encode(state.partitions), "digests": dict(state.digests)}
     STORAGE.write(folder.place("state.json"), json.dumps(body, separators=(",", ":")).encode(), overwrite=True)
 
 

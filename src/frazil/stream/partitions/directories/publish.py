@@ -47,30 +47,38 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class StagedBatch:
-    """Hold a batch whose files are complete in a private folder. `watermark_ms`: the query's, or from the files by watermark-column."""
+    """Hold a batch whose files are complete in a private folder. `watermark_ms`: the query's, or from the files by watermark-column.
+    `digest`: of the offsets at which the batch ends."""
 
     query_id: str
     batch_id: int
     staging: str
     watermark_ms: int | None = None
+    digest: str | None = None
 
 
-def is_published(folder: Folder, query_id: str, batch_id: int, on_rewind: str = "skip") -> bool:
+def is_published(folder: Folder, query_id: str, batch_id: int, on_rewind: str = "skip", digest: str | None = None) -> bool:
     """Tell whether a batch was published, after finishing what a crash has left.
 
-    Raises ValidationError when a later batch was published, as after a checkpoint was restored from a backup, and `on_rewind` is `fail`.
+    Raises ValidationError when a later batch, or one under the same number with other offsets, was published, as after a checkpoint was
+    restored from a backup, and `on_rewind` is `fail`.
     """
     with folder.locked():
         recover(folder)
-        last = read_state(folder).batches.get(query_id, -1)
-    if last > batch_id and on_rewind == "fail":
+        state = read_state(folder)
+    last, before = state.batches.get(query_id, -1), state.digests.get(query_id)
+    differs = last == batch_id and None not in (before, digest) and before != digest
+    if (last > batch_id or differs) and on_rewind == "fail":
+        text = "is not the one that was" if differs else f"comes after batch {last} was"
         raise ValidationError(
-            f"Batch {batch_id} of query {query_id} comes after batch {last} was published into {folder.path}: its checkpoint was set back.",
+            f"Batch {batch_id} of query {query_id} {text} published into {folder.path}: its checkpoint was set back.",
             hint="Rows of these batches may be in the folder already. The option on-rewind=skip passes over batches up to the one "
             "published; a new checkpoint folder begins a new query.",
         )  # fmt: skip
     if last > batch_id:
         log.warning("Batch %d of query %s into %s was published before, as was batch %d.", batch_id, query_id, folder.path, last)
+    elif differs:
+        log.warning("Batch %d of query %s into %s was published before, with other offsets.", batch_id, query_id, folder.path)
     return last >= batch_id
 
 
@@ -144,7 +152,7 @@ def _intent(folder: Folder, batch: StagedBatch, files: Sequence[str], now_ms: in
         named.append([path, f"{directory}/part-{number:05d}-{file_stem(batch.query_id, batch.batch_id)}{extension}"])
     return {
         "query": batch.query_id, "batch": batch.batch_id, "staging": batch.staging, "files": named, "watermark": batch.watermark_ms,
-        "time": now_ms,
+        "time": now_ms, "digest": batch.digest,
     }  # fmt: skip
 
 
@@ -198,7 +206,10 @@ def _with_batch(folder: Folder, state: FolderState, intent: Mapping[str, Any]) -
     touched = WrittenPartitions(_partitions(folder, intent) - untracked)
     partitions = with_written(state.partitions, touched, partial(done_mark, folder), intent["time"], intent["watermark"])
     batches = {**state.batches, str(intent["query"]): int(intent["batch"])}
-    return replace(state, batches=batches, partitions=partitions)
+    digests = {q: d for q, d in state.digests.items() if q != intent["query"]}
+    if intent.get("digest") is not None:
+        digests[str(intent["query"])] = str(intent["digest"])
+    return replace(state, batches=batches, partitions=partitions, digests=digests)
 
 
 def newest_value_ms(staging: str, column: str, zone: tzinfo) -> int | None:
