@@ -89,9 +89,7 @@ def _manifest(names: tuple[str | None, ...], row: tuple[Any, ...], summary: tupl
 
 def _summary(names: tuple[str | None, ...], row: tuple[Any, ...]) -> FieldSummary:
     values = dict(zip(names, row, strict=True))
-    if values.get("contains_null") is None:
-        raise CorruptData("A partition summary does not say whether there are nulls.")
-    return FieldSummary(values["contains_null"], values.get("contains_nan"), values.get("lower_bound"), values.get("upper_bound"))
+    return FieldSummary(values.get("contains_null"), values.get("contains_nan"), values.get("lower_bound"), values.get("upper_bound"))
 
 
 # Writing
@@ -168,7 +166,7 @@ def _summaries(summaries: tuple[FieldSummary, ...]) -> bytes:
         return b"\x00"
     parts = [write_long(len(summaries))]
     for s in summaries:
-        parts.append(b"\x01" if s.contains_null else b"\x00")
+        parts.append(b"\x00" if s.contains_null is False else b"\x01")  # not known: there may be nulls
         parts.append(b"\x00" if s.contains_nan is None else b"\x02\x01" if s.contains_nan else b"\x02\x00")
         parts += [b"\x00" if bound is None else b"\x02" + write_bytes(bound) for bound in (s.lower_bound, s.upper_bound)]
     return b"".join(parts) + b"\x00"
