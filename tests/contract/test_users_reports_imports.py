@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import decimal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from frazil.catalog import Catalog
-from frazil.errors import SchemaMismatch
+from frazil.errors import SchemaMismatch, ValidationException
 from frazil.spec.ddl import parse_schema
 from frazil.spec.types import LongType, StringType
 from frazil.table import Table
@@ -115,6 +115,30 @@ def test_a_later_file_without_ids_in_which_a_name_would_mean_the_older_column_is
     with pytest.raises(SchemaMismatch, match="the name second means the older column, which is renamed now"):
         t.add_files([again])
     assert rows_of(t) == [{"first": "aaa", "renamed": "bbb", "second": None}] * 2
+
+
+def test_no_argument_adds_a_file_a_second_time(catalog: Catalog, tmp_path: Path) -> None:
+    t = imported(catalog, tmp_path, "first string, second string", WORDS)
+    path = str(tmp_path / "plain.parquet")
+    adds: list[Callable[[], Any]] = [
+        lambda: t.add_files([path], check_duplicate_files=False),
+        lambda: t.maintenance.add_files(f"parquet.`{tmp_path}/only`", check_duplicate_files=False),
+        lambda: t.maintenance.add_files(f"parquet.`{tmp_path}/only`", check_duplicate_files=False, dry_run=True),
+    ]
+    (tmp_path / "only").mkdir()
+    pq.write_table(WORDS, tmp_path / "only" / "x.parquet")
+    t.add_files([str(tmp_path / "only" / "x.parquet")])
+    for add in adds:
+        with pytest.raises(ValidationException, match="already referenced by table"):
+            add()
+    late = str(tmp_path / "late.parquet")
+    pq.write_table(WORDS, late)
+    with pytest.raises(ValidationException, match="already referenced by table"), t.transaction() as transaction:
+        transaction.add_files([late], check_duplicate_files=False)
+        transaction.add_files([late], check_duplicate_files=False)
+    assert len(rows_of(t)) == 2
+    t.add_files([late], check_duplicate_files=False)
+    assert len(rows_of(t)) == 3
 
 
 def test_a_replaced_table_takes_files_without_ids_with_its_new_columns(tmp_path: Path) -> None:
