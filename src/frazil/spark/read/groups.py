@@ -173,7 +173,7 @@ def _by_name(root: ParquetNode, shape: Shape, mapping: NameMapping, constants: s
             elif column.field_id in shape.sensitive:
                 return None
             continue
-        if lowered.count(name.lower()) > 1 or not _same_by_name(columns[name], column.field_type):
+        if lowered.count(name.lower()) > 1 or column.field_id in shape.misread or not _same_by_name(columns[name], column.field_type):
             return None
         names.append((column.field_id, name))
     if len({n.lower() for _, n in names}) < len(names):
