@@ -197,7 +197,17 @@ def _no_summary(m: dict[str, Any]) -> None:
 
 def _lean(m: dict[str, Any]) -> None:
     first = ("sort-orders", "default-sort-order-id", "table-uuid") if m["format-version"] == 1 else ()
-    for key in ("schema", "partition-spec", "snapshot-log", "metadata-log", "refs", "properties", "statistics", "partition-statistics", *first):
+    for key in (
+        "schema",
+        "partition-spec",
+        "snapshot-log",
+        "metadata-log",
+        "refs",
+        "properties",
+        "statistics",
+        "partition-statistics",
+        *first,
+    ):
         m.pop(key, None)
 
 

@@ -166,12 +166,18 @@ def test_sorted_compactions_of_a_table_whose_partitions_changed_keep_every_row(c
         format_version=version,
     )  # fmt: skip
     structs: list[Any] = [None, {"x": None}, {"x": float("nan")}, {"x": 0.5}]
-    rows = [{"a": chosen.choice([None, *range(-9, 9)]), "b": chosen.choice([None, "", "é"]), "s": chosen.choice(structs), "id": n} for n in range(80)]
+    rows = [
+        {"a": chosen.choice([None, *range(-9, 9)]), "b": chosen.choice([None, "", "é"]), "s": chosen.choice(structs), "id": n}
+        for n in range(80)
+    ]
     t.append(rows[:40])
     with t.update_spec() as update:
         update.add_field("a", "bucket[3]", "ab")
     t.append(rows[40:])
-    for how in (dict(strategy="sort"), dict(sort_order="zorder(a, b)"), dict(strategy="sort", sort_order="s.x DESC NULLS FIRST, bucket(4, b)")):
+    ways: list[dict[str, Any]] = [
+        {"strategy": "sort"}, {"sort_order": "zorder(a, b)"}, {"strategy": "sort", "sort_order": "s.x DESC NULLS FIRST, bucket(4, b)"},
+    ]  # fmt: skip
+    for how in ways:
         assert t.maintenance.rewrite_data_files(options=AS_A_WHOLE, **how).failed_data_files_count == 0
         assert ids(t.refresh()) == list(range(80))
     t.maintenance.rewrite_data_files(strategy="sort", options={**AS_A_WHOLE, "output-spec-id": 0})
