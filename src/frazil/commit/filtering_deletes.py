@@ -30,7 +30,7 @@ from frazil.spec.data_file import DataFile, DataFileContent
 from frazil.spec.manifest import ManifestFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.partition_key import partition_key
-from frazil.storage.locations import normalise
+from frazil.storage import normalise
 
 
 @dataclass
