@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from frazil.codec.single_value import to_bytes
+from frazil.commit.actions import Append
+from frazil.commit.table_commit import commit
 from frazil.spec.data_file import DataFile
 from frazil.spec.schema import DELETE_FILE_PATH_ID
 from frazil.spec.types import LongType
+from frazil.table import Table
 
 
 def data_file(
@@ -20,6 +23,13 @@ def data_file(
         value_counts={1: rows}, null_value_counts={1: 0}, lower_bounds={1: to_bytes(LongType(), low)}, upper_bounds={1: to_bytes(LongType(), high)},
         **more,
     )  # fmt: skip
+
+
+def listed_again(t: Table) -> int:
+    """Commit the table's data files once more, as other writers may, which Frazil itself refuses; returns the snapshot's id."""
+    files = tuple(task.file for task in t.scan().plan_files())
+    commit(t._writable(), t._loaded, [Append(files=files)])
+    return t.refresh().metadata.snapshots[-1].snapshot_id
 
 
 def vector(n: int, path: str = "/v.puffin", offset: int = 4, p: Any = None, rows: int = 1) -> DataFile:

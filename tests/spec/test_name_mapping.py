@@ -52,16 +52,35 @@ def test_an_added_field_gets_an_entry_also_inside_others() -> None:
     assert updated(new).find("extra", "element") == MappedField(("element",), 15)
 
 
-def test_a_dropped_field_keeps_its_entry_until_its_name_is_used_again() -> None:
+def test_a_dropped_field_keeps_its_names_though_another_column_bears_one_now() -> None:
     assert updated(Schema(*OLD.fields[1:])).find("id") == MappedField(("id",), 1)
     again = updated(Schema(*OLD.fields[1:], NestedField(20, "id", StringType())))
-    assert again.find("id") == MappedField(("id",), 20)
-    assert MappedField((), 1) in again.fields
+    assert again.find("id") == MappedField(("id",), 1)
+    assert MappedField((), 20) in again.fields
 
 
-def test_names_that_change_places_go_with_their_fields() -> None:
+def test_names_that_change_places_stay_with_the_fields_whose_files_use_them() -> None:
     new = Schema(NestedField(1, "name", LongType()), NestedField(2, "id", StringType()), *OLD.fields[2:])
-    assert updated(new).fields[:2] == (MappedField(("name",), 1), MappedField(("id",), 2))
+    assert updated(new).fields[:2] == (MappedField(("id",), 1), MappedField(("name",), 2))
+
+
+def test_the_old_name_of_a_renamed_field_stays_with_it_inside_structs_too() -> None:
+    def props(*fields: NestedField) -> Schema:
+        return Schema(*OLD.fields[:4], NestedField(8, "props", MapType(9, StringType(), 10, StructType(*fields))))
+
+    renamed = name_mapping_to_json(updated(props(NestedField(11, "old", LongType()))))
+    again = parse_name_mapping(
+        update_name_mapping(
+            renamed, props(NestedField(11, "old", LongType())), props(NestedField(11, "old", LongType()), NestedField(12, "v", LongType()))
+        )
+    )
+    assert again.find("props", "value", "v") == again.find("props", "value", "old") == MappedField(("v", "old"), 11)
+
+
+def test_a_name_that_the_mapping_hides_stays_hidden() -> None:
+    new = Schema(*OLD.fields, NestedField(20, "ghost", LongType()))
+    mapping = '[{"names":["ghost"]},{"field-id":1,"names":["id"]}]'
+    assert updated(new, mapping).fields[-1] == MappedField((), 20)
 
 
 def test_entries_without_an_id_stay() -> None:

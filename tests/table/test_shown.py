@@ -8,7 +8,8 @@ import pytest
 
 import frazil
 from frazil.errors import InvalidInput
-from frazil.spec.snapshot import SnapshotLogEntry
+from frazil.spec.snapshot import SnapshotLogEntry, Summary
+from frazil.table.shown import overview
 from tests.builders.catalogs import catalog_of
 
 LINES, CHARACTERS = 45, 6000
@@ -115,3 +116,20 @@ def test_show_prints_values_of_every_type(catalog, capsys):
     assert sorted(rows[1:])[0] == ["NULL"] * 9
     catalog.create_table("db.none", "id bigint").show()
     assert capsys.readouterr().out.splitlines() == ["+---+", "| id|", "+---+", "+---+"]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_counts_that_are_shown_say_that_deletes_are_not_subtracted(catalog, version):
+    t = catalog.create_table("db.counted", "id bigint, p bigint", partition_by=["p"], format_version=version)
+    t.append([{"id": n, "p": n % 2} for n in range(1000)])
+    assert "rows  1,000 in 2 files\n" in repr(t) and "to read: 1000 rows, " in str(t.scan().explain())
+    t.delete("id < 100 and p = 0", mode="merge-on-read")
+    shown = "1,000 in 2 files, before the deletes of 1 delete files, which count() subtracts"
+    assert shown in repr(t) and shown in t._repr_html_() and t.count() == 950
+    assert "to read: 1000 rows before deletes, " in str(t.scan().explain())
+    assert sorted(repr(task).endswith(" 500 rows before deletes)") for task in t.scan().plan_files()) == [False, True]
+    of_others = Summary({k: v for k, v in t.current_snapshot().summary.items() if k != "total-delete-files"})
+    assert overview._rows(of_others, version).endswith("before the deletes of delete files, which count() subtracts")
+    replaced = t.dynamic_partition_overwrite([{"id": 1, "p": 0}])
+    assert (replaced.rows_deleted, replaced.rows_inserted, t.refresh().count()) == (450, 1, 501)
+    assert "rows  501 in 2 files\n" in repr(t)

@@ -28,6 +28,7 @@ from frazil.errors import (
 )
 from frazil.expressions import EqualTo, GreaterThan, IsNull
 from frazil.spec.snapshot import Snapshots
+from tests.builders.data_files import listed_again
 from tests.builders.files_on_disk import data_files_below
 from tests.builders.frames import ids
 
@@ -485,8 +486,11 @@ def test_a_file_that_a_snapshot_lists_twice_is_refused_by_name_and_not_read_twic
                 table.add_files([name])
         with pytest.raises(InvalidInput, match="twice"):
             table.add_files([f"file:{path}", str(path)], check_duplicate_files=False)
+        with pytest.raises(ValidationException, match=r"already referenced .*\n?.*read twice"):
+            table.add_files([path], check_duplicate_files=False)
         once = table.current_snapshot().snapshot_id
-        again = table.add_files([f"file:{path}"], check_duplicate_files=False).snapshot_id
+        again = listed_again(table)
+        table.refresh()
         told = rf"{re.escape(str(path))} 2 times \(added by {again}, {once}\).*snapshot_id={once}"
         filtered, frame = table.scan("id = 3"), table.scan(snapshot_id=once).to_arrow()
         uses = [table.to_arrow, table.scan().count, filtered.plan_files, partial(table.delete, "id = 3")]
@@ -499,8 +503,8 @@ def test_a_file_that_a_snapshot_lists_twice_is_refused_by_name_and_not_read_twic
         assert table.inspect.files().num_rows == 2, "metadata tables show what is there"
         table.manage_snapshots().set_current_snapshot(once).commit()
         assert ids(table) == list(range(10))
-        table.add_files([path], check_duplicate_files=False)
-        table.overwrite(frame)
+        listed_again(table)
+        table.refresh().overwrite(frame)
         assert ids(table) == list(range(10)), "whole files go, however often they are there"
 
 

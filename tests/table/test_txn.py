@@ -47,6 +47,14 @@ def more(number: int) -> pa.Table:
     return pa.table({"id": pa.array([number], pa.int64()), "s": ["new"]})
 
 
+def parquet_file(folder: Path, name: str) -> str:
+    """A file of one row, which no table has yet under this name."""
+    path = folder / f"{name}.parquet"
+    if not path.exists():
+        pq.write_table(more(3), path)
+    return str(path)
+
+
 VERBS: dict[str, Callable[[Table, Path, dict[str, Any]], Any]] = {
     "append": lambda t, _, k: t.append(more(3), **k),
     "overwrite": lambda t, _, k: t.overwrite(more(3), "id = 1", **k),
@@ -55,13 +63,12 @@ VERBS: dict[str, Callable[[Table, Path, dict[str, Any]], Any]] = {
     "update": lambda t, _, k: t.update({"id": "id + 10"}, runner="in-process", **k),
     "upsert": lambda t, _, k: t.upsert(more(2), runner="in-process", **k),
     "merge": lambda t, _, k: t.merge(more(3), "target.id = source.id", runner="in-process", **k).when_not_matched_insert_all().execute(),
-    "add_files": lambda t, folder, k: t.add_files([str(folder / "more.parquet")], check_duplicate_files=False, **k),
+    "add_files": lambda t, folder, k: t.add_files([parquet_file(folder, k["txn"][0])], **k),
 }
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_is_done_once_and_leaves_no_file_when_it_is_sent_again(verb: str, table: Table, tmp_path: Path) -> None:
-    pq.write_table(more(3), tmp_path / "more.parquet")
     first = VERBS[verb](table, tmp_path, {"txn": ("app", 7)})
     assert first.snapshot_id is not None and not first.skipped and first.done_in is None
     assert (first.summary["frazil.txn.id"], first.summary["frazil.txn.number"]) == ("app", "7")

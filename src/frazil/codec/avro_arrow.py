@@ -77,22 +77,38 @@ def read_columns(container: Container, record: AvroNode, types: Mapping[str, pa.
     """Decode the wanted fields of a flat `record` to arrays; returns the number of entries and the arrays. Raises CorruptData."""
     if len(container.data) >= NATIVE_FROM_BYTES // 8 and (native := _native(container, record, types)) is not None:
         return native
-    present = [name for name, _, _ in record.fields if name in types]
-    rows = read_records(container, record_reader(record, set(present)), file)
-    nodes = {name: node.not_null for name, _, node in record.fields}
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(present)
+    present = {name for name, _, _ in record.fields if name in types}
+    rows = read_records(container, record_reader(record, present), file)
+    return len(rows), arrays_of(rows, record, types, file)
+
+
+def arrays_of(rows: Sequence[tuple[Any, ...]], record: AvroNode, types: Mapping[str, pa.DataType], file: str) -> dict[str, pa.Array]:
+    """Convert entries, tuples of the wanted fields of a flat `record` in its order, to an array for each. Raises CorruptData."""
+    fields = [(name, node.not_null) for name, _, node in record.fields if name in types]
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(fields)
     try:
-        return len(rows), {name: _array(values, nodes[name], types[name]) for name, values in zip(present, columns, strict=True)}
+        return {name: _array(values, node, types[name]) for (name, node), values in zip(fields, columns, strict=True)}
     except (pa.ArrowException, OverflowError) as e:
         raise CorruptData(f"A value in {file or 'an Avro file'} does not fit its type: {e}", file=file or None) from e
 
 
 def _array(values: tuple[Any, ...], node: AvroNode, type_: pa.DataType) -> pa.Array:
+    if node.kind == "array" and _has_unions(node.inside[0]):
+        values = tuple(None if items is None else [i for i in items if not _lacks(i)] for items in values)
     if not pa.types.is_decimal(type_):
         return column(values, type_)
     missing = np.array([v is None for v in values], dtype=np.bool_)
     words = b"".join(_word(v) for v in values)
     return from_numpy(np.frombuffer(words, dtype="V16"), type_, missing=missing)
+
+
+def _lacks(item: Any) -> bool:
+    """Tell whether an item of an array is null, or a pair without key or value, which says nothing."""
+    return item is None or (isinstance(item, tuple) and None in item)
+
+
+def _has_unions(node: AvroNode) -> bool:
+    return node.kind == "union" or any(_has_unions(n) for n in (*node.inside, *(n for _, _, n in node.fields)))
 
 
 def _word(data: bytes | None) -> bytes:
@@ -235,10 +251,10 @@ def _as(column: pa.ChunkedArray, type_: pa.DataType) -> pa.Array:
 @functools.lru_cache(maxsize=128)
 def _takes(node: AvroNode) -> bool:
     """Tell whether the native reader can be given a type: not one whose items take no bytes, with which a file could make it loop or
-    allocate without bound, and no union but an optional type."""
+    allocate without bound, no union but an optional type, and no items that may be null, which are left out here."""
     match node.kind:
         case "array" | "map":
-            return least_size(node.inside[0]) > 0 and _takes(node.inside[0])
+            return least_size(node.inside[0]) > 0 and _takes(node.inside[0]) and not _has_unions(node.inside[0])
         case "union":
             return (
                 len(node.inside) == 2

@@ -18,8 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.codec.avro import Container, read_container
-from frazil.codec.avro_arrow import joined, read_columns, storage_type
+from frazil.codec.avro import Container, read_container, read_records, record_reader
+from frazil.codec.avro_arrow import arrays_of, joined, read_columns, storage_type
 from frazil.codec.avro_schema import AvroNode
 from frazil.codec.guard import reading
 from frazil.codec.manifest_schema import BY_ID, BY_NAME, COLUMNS, DATA_FILE_ID, PARTITION_ID, arrow_value_type
@@ -35,19 +35,22 @@ __all__ = ["arrow_value_type", "decode_manifest", "decode_manifests", "encode_ma
 Numbers = npt.NDArray[np.int64]
 _NEEDS = {"sequence_number": ("status",), "file_sequence_number": ("status",), "first_row_id": ("status", "record_count")}
 _REQUIRED = ("status", "file_path", "file_format", "record_count", "file_size_in_bytes")
-_PARTITION_PREFIX = "p"
+_PARTITION_PREFIX, _BRANCH_PREFIX = "p", "union"
 
 
 @dataclass(frozen=True)
 class _Plan:
     """Hold how entries of one Avro schema are read: as a flat record, since nesting takes no bytes in Avro, with the names of the spec.
 
-    `partition`: the label and Arrow type of each partition field.
+    `partition`: the label and Arrow type of each partition field. A record that may be null (DuckDB 1.4 wrote such manifests) is preceded
+    by its branch, which is read as a field; where one is null indeed, nested entries are read instead (`_by_branch`).
     """
 
     record: AvroNode
     partition: tuple[tuple[str, pa.DataType], ...]
     sizes: tuple[tuple[str, int], ...] = ()  # (field, number of bytes that each of its values must have)
+    branches: tuple[tuple[str, int], ...] = ()  # (field that holds the branch of a union of null and a record, the record's branch)
+    paths: tuple[tuple[int, ...], ...] = ()  # where each field lies in the nested entry; of a branch, that of its record
 
 
 def manifest_header(data: bytes, file: str = "") -> dict[str, str]:
@@ -164,40 +167,52 @@ def _read(path: str | None, file: str) -> bytes:
 @functools.lru_cache(maxsize=128)
 def _plan(schema: AvroNode) -> _Plan:
     fields: list[tuple[str, int | None, AvroNode]] = []
+    paths: list[tuple[int, ...]] = []
     partition: list[tuple[str, pa.DataType]] = []
+    branches: list[tuple[str, int]] = []
 
-    def flatten(node: AvroNode, noun: str) -> None:
-        if node.kind != "record":
+    def add(name: str, field_id: int | None, node: AvroNode, path: tuple[int, ...]) -> None:
+        fields.append((name, field_id, node))
+        paths.append(path)
+
+    def record_of(node: AvroNode, noun: str, path: tuple[int, ...]) -> AvroNode:
+        record = node.not_null
+        if record.kind != "record":
             raise CorruptData(f"{noun} of a manifest is not a record.")
-        for name, field_id, inner in node.fields:
-            column = BY_ID.get(field_id) if field_id is not None else BY_NAME.get(name)
-            if field_id == DATA_FILE_ID or (field_id is None and name == "data_file"):
-                flatten(inner, "data_file")
-            elif column is not None and column.field_id == PARTITION_ID:
-                flatten_partition(inner)
-            elif column is not None and all(column.name != n for n, _, _ in fields):
-                fields.append((column.name, field_id, inner))
-            else:
-                fields.append((f"x{len(fields)}", field_id, inner))
+        if node is not record:
+            branches.append((f"{_BRANCH_PREFIX}{len(branches)}", node.inside.index(record)))
+            add(branches[-1][0], None, AvroNode("int"), path)
+        return record
 
-    def flatten_partition(node: AvroNode) -> None:
-        if node.kind != "record":
-            raise CorruptData("The partition of a manifest is not a record.")
-        for number, (_, field_id, inner) in enumerate(node.fields):
+    def flatten(node: AvroNode, noun: str, path: tuple[int, ...]) -> None:
+        for number, (name, field_id, inner) in enumerate(record_of(node, noun, path).fields):
+            column, place = BY_ID.get(field_id) if field_id is not None else BY_NAME.get(name), (*path, number)
+            if field_id == DATA_FILE_ID or (field_id is None and name == "data_file"):
+                flatten(inner, "data_file", place)
+            elif column is not None and column.field_id == PARTITION_ID:
+                flatten_partition(inner, place)
+            elif column is not None and all(column.name != n for n, _, _ in fields):
+                add(column.name, field_id, inner, place)
+            else:
+                add(f"x{len(fields)}", field_id, inner, place)
+
+    def flatten_partition(node: AvroNode, path: tuple[int, ...]) -> None:
+        for number, (_, field_id, inner) in enumerate(record_of(node, "The partition", path).fields):
             label = str(field_id if field_id is not None else 1000 + number)
             if any(label == other for other, _ in partition):
                 raise CorruptData(f"Partition field {label} occurs twice in a manifest.")
             partition.append((label, storage_type(inner)))
-            fields.append((_PARTITION_PREFIX + label, field_id, inner))
+            add(_PARTITION_PREFIX + label, field_id, inner, (*path, number))
 
-    flatten(schema, "The entry")
+    flatten(schema, "The entry", ())
     present = {name for name, _, _ in fields}
     if missing := [name for name in _REQUIRED if name not in present]:
         raise CorruptData(f"The manifest has no field {missing[0]}.")
     for name, _, node in fields:
         if name in BY_NAME and not _fits(storage_type(node), BY_NAME[name].type):
             raise CorruptData(f"Field {name} of the manifest has the wrong type {node.not_null.kind}.")
-    return _Plan(AvroNode("record", "entry", fields=tuple(fields)), tuple(partition))
+    record = AvroNode("record", "entry", fields=tuple(fields))
+    return _Plan(record, tuple(partition), branches=tuple(branches), paths=tuple(paths))
 
 
 def _fixed_as_bytes(plan: _Plan) -> _Plan | None:
@@ -240,7 +255,7 @@ def _columns(container: Container, plan: _Plan, names: list[str], file: str) -> 
     if "partition" in needed:
         reads.update((_PARTITION_PREFIX + label, type_) for label, type_ in plan.partition)
     reads.update((name, pa.binary()) for name, _ in plan.sizes)
-    rows, arrays = read_columns(container, plan.record, reads, file)
+    rows, arrays = _read_columns(container, plan, reads, file)
     for name, size in plan.sizes:
         if pc.any(pc.not_equal(pc.binary_length(arrays[name]), size)).as_py():
             raise CorruptData(f"A partition value in {file} does not have the {size} bytes of its type.", file=file or None)
@@ -251,6 +266,34 @@ def _columns(container: Container, plan: _Plan, names: list[str], file: str) -> 
     if "file_format" in columns:
         columns["file_format"] = pc.utf8_lower(columns["file_format"])
     return rows, columns
+
+
+def _read_columns(container: Container, plan: _Plan, reads: dict[str, pa.DataType], file: str) -> tuple[int, dict[str, pa.Array]]:
+    if not plan.branches:
+        return read_columns(container, plan.record, reads, file)
+    with contextlib.suppress(CorruptData):  # after a record that is null, the wrong bytes are read
+        rows, arrays = read_columns(container, plan.record, {**reads, **{name: pa.int32() for name, _ in plan.branches}}, file)
+        if all(pc.all(pc.equal(arrays[name], branch)).as_py() is not False for name, branch in plan.branches):
+            return rows, arrays
+    return _by_branch(container, plan, reads, file)
+
+
+def _by_branch(container: Container, plan: _Plan, reads: dict[str, pa.DataType], file: str) -> tuple[int, dict[str, pa.Array]]:
+    """Read nested entries of which some records are null: everything in them is null, too."""
+    if plan.sizes:
+        raise CorruptData("Partition values of type fixed are not behind their lengths.")
+    paths = [path for (name, _, _), path in zip(plan.record.fields, plan.paths, strict=True) if name in reads]
+    entries = read_records(container, record_reader(container.schema), file)
+    rows = [tuple(_value_at(entry, path) for path in paths) for entry in entries]
+    return len(rows), arrays_of(rows, plan.record, reads, file)
+
+
+def _value_at(value: Any, path: tuple[int, ...]) -> Any:
+    for place in path:
+        if value is None:
+            return None
+        value = value[place]
+    return value
 
 
 def _inherited(columns: dict[str, pa.Array], manifest: ManifestFile, names: list[str]) -> pa.Table:

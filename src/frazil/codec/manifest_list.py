@@ -49,21 +49,27 @@ def decode_manifest_list(data: bytes, file: str = "") -> tuple[ManifestFile, ...
     listing = read_container(data, file)
     with reading("manifest list", file):
         read, names, summary = _plan(listing.schema)
-        return tuple([_manifest(names, row, summary) for row in read_records(listing, read, file)])
+        rows = read_records(listing, read, file)
+        if None in rows:
+            raise CorruptData("An entry of the manifest list is null.")
+        return tuple([_manifest(names, row, summary) for row in rows])
 
 
 @functools.lru_cache(maxsize=64)
 def _plan(schema: AvroNode) -> tuple[Reader, tuple[str | None, ...], tuple[str | None, ...]]:
     """Plan to read lists of one Avro schema, and check its types once: the reader, the names of fields, those of a summary's fields."""
-    if schema.kind != "record":
+    fields = schema.not_null.fields
+    if schema.not_null.kind != "record":
         raise CorruptData(f"A manifest list must hold records, not values of type {schema.kind}.")
-    names = tuple(_NAMES.get(field_id) if field_id is not None else name if name in _KINDS else None for name, field_id, _ in schema.fields)
+    names = tuple(_NAMES.get(field_id) if field_id is not None else name if name in _KINDS else None for name, field_id, _ in fields)
     summary: tuple[str | None, ...] = ()
-    for name, (_, _, node) in zip(names, schema.fields, strict=True):
+    for name, (_, _, node) in zip(names, fields, strict=True):
         if name is not None and node.not_null.kind not in _KINDS[name]:
             raise CorruptData(f"Field {name} of a manifest list has the wrong type {node.not_null.kind}.")
         if name == "partitions":
-            inner = node.not_null.inside[0]
+            inner = node.not_null.inside[0].not_null
+            if inner.kind != "record":
+                raise CorruptData(f"Partition summaries of a manifest list are of type {inner.kind}, not records.")
             summary = tuple(_SUMMARY.get(i) if i is not None else n for n, i, _ in inner.fields)
             for part, (_, _, n) in zip(summary, inner.fields, strict=True):
                 if part is not None and n.not_null.kind != ("boolean" if part.startswith("contains") else "bytes"):
@@ -87,11 +93,11 @@ def _manifest(names: tuple[str | None, ...], row: tuple[Any, ...], summary: tupl
     return manifest
 
 
-def _summary(names: tuple[str | None, ...], row: tuple[Any, ...]) -> FieldSummary:
+def _summary(names: tuple[str | None, ...], row: tuple[Any, ...] | None) -> FieldSummary:
+    if row is None:
+        return FieldSummary(None)
     values = dict(zip(names, row, strict=True))
-    if values.get("contains_null") is None:
-        raise CorruptData("A partition summary does not say whether there are nulls.")
-    return FieldSummary(values["contains_null"], values.get("contains_nan"), values.get("lower_bound"), values.get("upper_bound"))
+    return FieldSummary(values.get("contains_null"), values.get("contains_nan"), values.get("lower_bound"), values.get("upper_bound"))
 
 
 # Writing
@@ -168,7 +174,7 @@ def _summaries(summaries: tuple[FieldSummary, ...]) -> bytes:
         return b"\x00"
     parts = [write_long(len(summaries))]
     for s in summaries:
-        parts.append(b"\x01" if s.contains_null else b"\x00")
+        parts.append(b"\x00" if s.contains_null is False else b"\x01")  # not known: there may be nulls
         parts.append(b"\x00" if s.contains_nan is None else b"\x02\x01" if s.contains_nan else b"\x02\x00")
         parts += [b"\x00" if bound is None else b"\x02" + write_bytes(bound) for bound in (s.lower_bound, s.upper_bound)]
     return b"".join(parts) + b"\x00"

@@ -12,22 +12,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.codec.manifest import entries_from_table
-from frazil.codec.single_value import from_bytes
 from frazil.commit.manifests import DELETED, EXISTING, ManifestWriter
 from frazil.commit.matching import TRUE, file_outcomes, manifests_that_may_match
 from frazil.errors import ValidationException
 from frazil.expr.nodes import AlwaysFalse, Predicate
 from frazil.scan.manifests import read_manifest
+from frazil.scan.summaries import manifests_that_may_hold
 from frazil.spec.data_file import DataFile
 from frazil.spec.manifest import ManifestFile
-from frazil.spec.metadata import TableMetadata, schema_of_spec
-from frazil.spec.partition_key import PartitionKey, partition_key, plain_values
+from frazil.spec.metadata import TableMetadata
+from frazil.spec.partition_key import PartitionKey, partition_key
 from frazil.spec.schema import Schema
-from frazil.spec.types import IcebergType
 
 Rows = npt.NDArray[np.bool_]
-_MOST_KEYS = 1000
-"""More partitions than this are not compared with the bounds of each manifest, which would take longer than reading the manifests."""
 
 
 class RemovesSomething(Exception):
@@ -145,54 +142,21 @@ class _PreparedRemoval:
     """Prepare a removal for testing many manifests."""
 
     removal: Removal
-    metadata: TableMetadata
     paths: pa.Array
-    keys: frozenset[PartitionKey]
     by_filter: set[str]
+    by_partition: set[str]
 
     @classmethod
     def of(cls, removal: Removal, manifests: Sequence[ManifestFile], schema: Schema, metadata: TableMetadata) -> _PreparedRemoval:
         paths = pa.array(sorted({*removal.paths, *(f.file_path for f in removal.files)}), type=pa.string())
         keys = removal.partitions | {partition_key(f.spec_id, f.partition) for f in removal.files}
         by_filter = manifests_that_may_match(manifests, removal.row_filter, schema, metadata, removal.case_sensitive, removal.zone)
-        return cls(removal, metadata, paths, frozenset(keys), by_filter)
+        return cls(removal, paths, by_filter, manifests_that_may_hold(manifests, keys, metadata))
 
     def may_hold(self, m: ManifestFile) -> bool:
         if not m.has_live_files:
             return False
-        return bool(self.removal.paths) or m.manifest_path in self.by_filter or may_hold_partition(m, self.keys, self.metadata)
-
-
-def may_hold_partition(manifest: ManifestFile, keys: Iterable[PartitionKey], metadata: TableMetadata) -> bool:
-    """Tell whether a manifest may hold a file of one of the partitions, by its partition summaries."""
-    of_spec = [k for k in keys if k[0] == manifest.partition_spec_id]
-    if not of_spec or manifest.partitions is None or len(of_spec) > _MOST_KEYS:
-        return bool(of_spec)
-    spec = metadata.spec_by_id(manifest.partition_spec_id)
-    types = [f.field_type for f in spec.partition_type(schema_of_spec(metadata, spec))]
-    if len(types) != len(manifest.partitions):
-        return True
-    bounds = [(s, _value(t, s.lower_bound), _value(t, s.upper_bound)) for s, t in zip(manifest.partitions, types, strict=True)]
-    return any(all(_room(b, v) for b, v in zip(bounds, plain_values(k), strict=True)) for k in of_spec)
-
-
-def _value(type_: IcebergType, bound: bytes | None) -> Any:
-    return None if bound is None else from_bytes(type_, bound)
-
-
-def _room(bounds: tuple[Any, Any, Any], value: Any) -> bool:
-    summary, lower, upper = bounds
-    if value is None:
-        return bool(summary.contains_null)
-    if value != value:  # NaN
-        return summary.contains_nan is not False
-    if lower is None or upper is None:
-        return lower is not None or upper is not None
-    if lower > upper:  # the writer was wrong about both bounds, or was Java, which orders uuids as signed numbers
-        return True
-    if isinstance(value, bytes):  # uuids: signed and unsigned order agree on the first halves where both bounds have the same sign
-        lower, value, upper = lower[:8], value[:8], upper[:8]
-    return bool(lower <= value <= upper)
+        return bool(self.removal.paths) or m.manifest_path in self.by_filter or m.manifest_path in self.by_partition
 
 
 def _filter_one(

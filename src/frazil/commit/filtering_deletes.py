@@ -17,7 +17,6 @@ from frazil.commit.filtering import (
     Rows,
     check_required,
     in_partitions,
-    may_hold_partition,
     rewrite_without,
 )
 from frazil.commit.manifests import DELETED, ManifestWriter
@@ -26,10 +25,12 @@ from frazil.errors import ValidationException
 from frazil.expr.nodes import AlwaysFalse
 from frazil.scan.delete_ranges import normalised, path_bounds
 from frazil.scan.manifests import column_of, read_manifest
+from frazil.scan.summaries import manifests_that_may_hold
 from frazil.spec.data_file import DataFile, DataFileContent
 from frazil.spec.manifest import ManifestFile
 from frazil.spec.metadata import TableMetadata
-from frazil.spec.partition_key import PartitionKey, partition_key
+from frazil.spec.partition_key import partition_key
+from frazil.storage import normalise
 
 
 @dataclass
@@ -38,17 +39,35 @@ class _PreparedDeleteRemoval:
 
     removal: DeleteRemoval
     metadata: TableMetadata
-    by_filter: set[str]
+    manifests: Sequence[ManifestFile]
 
     @cached_property
     def named(self) -> set[tuple[str, int | None]]:
         return {(f.file_path, f.content_offset) for f in self.removal.files}
 
     @cached_property
-    def keys(self) -> frozenset[PartitionKey]:
-        """Return the partitions in which delete files may have to be removed; a delete file is in the partition of its data file."""
+    def required(self) -> set[tuple[str, int | None]]:
+        """Return the delete files that must be there to be removed: all that are named, or those whose data file gets a new vector, which
+        holds their deletes. Were one to stay, the data file would have two vectors."""
+        if self.removal.required:
+            return self.named
+        replaced = set(_paths([v.referenced_data_file or "" for v in self.removal.vectors]).to_pylist())
+        named = [f for f in self.removal.files if f.is_dv and replaced]
+        return {(f.file_path, f.content_offset) for f in named if normalise(f.referenced_data_file or "") in replaced}
+
+    @cached_property
+    def by_filter(self) -> set[str]:
+        removal = self.removal
+        return manifests_that_may_match(
+            self.manifests, removal.row_filter, self.metadata.schema(), self.metadata, removal.case_sensitive, removal.zone
+        )  # fmt: skip
+
+    @cached_property
+    def by_partition(self) -> set[str]:
+        """Return the manifests in whose partitions delete files may have to be removed; a delete file is in its data file's partition."""
         about: Iterable[DataFile] = (*self.removal.files, *self.removal.removed, *self.removal.vectors)
-        return self.removal.partitions | {partition_key(f.spec_id, f.partition) for f in about}
+        keys = self.removal.partitions | {partition_key(f.spec_id, f.partition) for f in about}
+        return manifests_that_may_hold(self.manifests, keys, self.metadata)
 
     @cached_property
     def superseded(self) -> pa.Array:
@@ -59,7 +78,7 @@ class _PreparedDeleteRemoval:
         if not m.has_live_files:
             return False
         old = (m.min_sequence_number or 0) < self.removal.before_sequence_number
-        return old or m.manifest_path in self.by_filter or may_hold_partition(m, self.keys, self.metadata)
+        return old or m.manifest_path in self.by_filter or m.manifest_path in self.by_partition
 
 
 def _paths(texts: Sequence[str]) -> pa.Array:
@@ -74,10 +93,7 @@ def filter_deletes(
     Raises ValidationException when a required delete file is missing, or when a data file would have two deletion vectors.
     """
     result = FilterResult()
-    by_filter = manifests_that_may_match(
-        manifests, removal.row_filter, metadata.schema(), metadata, removal.case_sensitive, removal.zone
-    )  # fmt: skip
-    chosen = _PreparedDeleteRemoval(removal, metadata, by_filter)
+    chosen = _PreparedDeleteRemoval(removal, metadata, manifests)
     for manifest in manifests:
         if not chosen.may_change(manifest):
             result.take(manifest, Filtered(manifest))
@@ -87,8 +103,7 @@ def filter_deletes(
         marked = live & _marked(table, manifest, chosen)
         _refuse_second_vectors(table.filter(pa.array(live & ~marked)), removal, metadata)
         result.take(manifest, rewrite_without(table, marked, live, manifest, writer, metadata) if marked.any() else Filtered(manifest))
-    if removal.required:
-        check_required(chosen.named, {(f.file_path, f.content_offset) for f in result.removed})
+    check_required(chosen.required, {(f.file_path, f.content_offset) for f in result.removed})
     return result
 
 

@@ -12,12 +12,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.commit.filtering import may_hold_partition
 from frazil.commit.manifests import ADDED, DELETED
 from frazil.commit.matching import TRUE, file_outcomes, manifests_that_may_match
 from frazil.errors import ValidationException
 from frazil.expr.nodes import AlwaysTrue, Predicate
 from frazil.scan.manifests import live, manifests_of, read_manifest
+from frazil.scan.summaries import manifests_that_may_hold
 from frazil.spec.manifest import ManifestContent, ManifestFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.partition_key import PartitionKey
@@ -121,9 +121,11 @@ class History:
         """Yield the live data files of the branch head in these partitions (and possibly some of other partitions)."""
         if self.parent is None:
             return
-        keys = frozenset(partitions)
-        for m in manifests_of(self.metadata, self.parent, self.storage):
-            if m.content == ManifestContent.DATA and m.has_live_files and may_hold_partition(m, keys, self.metadata):
+        listed = manifests_of(self.metadata, self.parent, self.storage)
+        manifests = [m for m in listed if m.content == ManifestContent.DATA and m.has_live_files]
+        paths = manifests_that_may_hold(manifests, partitions, self.metadata)
+        for m in manifests:
+            if m.manifest_path in paths:
                 yield m, live(read_manifest(self.storage, m))
 
     def refuse(self, message: str, files: Any, **facts: Any) -> None:

@@ -11,6 +11,7 @@ from frazil.commit.apply import check_schema, has_sequential_ids, now_millis
 from frazil.errors import ValidationError
 from frazil.spec import updates as u
 from frazil.spec.metadata import DEFAULT_FORMAT_VERSION, SUPPORTED_FORMAT_VERSION, TableMetadata
+from frazil.spec.name_mapping import update_name_mapping
 from frazil.spec.partitioning import (
     FIRST_PARTITION_FIELD_ID,
     UNPARTITIONED_PARTITION_SPEC,
@@ -19,7 +20,7 @@ from frazil.spec.partitioning import (
     check_names,
     check_source,
 )
-from frazil.spec.properties import METRICS_OF_COLUMN, RESERVED_PROPERTIES, STORED_IN_NEW_TABLES, check_values
+from frazil.spec.properties import METRICS_OF_COLUMN, NAME_MAPPING, RESERVED_PROPERTIES, STORED_IN_NEW_TABLES, check_values
 from frazil.spec.schema import Schema, assign_fresh_ids, empty_structs, refuse_empty_structs
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.spec.sorting import UNSORTED_SORT_ORDER, SortField, SortOrder
@@ -171,6 +172,8 @@ def replacement(
     updates += [u.AddSortOrder(_reorder(sort_order, moved, fresh)), u.SetDefaultSortOrder()]
     if location is not None:
         updates.append(u.SetLocation(location))
+    if mapping := NAME_MAPPING.text(base.properties):  # that of the old snapshots; columns that are new get entries
+        table_properties = {NAME_MAPPING.name: update_name_mapping(mapping, base.schema(), fresh), **table_properties}
     return [*updates, u.SetProperties(stored_properties(table_properties))]
 
 

@@ -103,6 +103,8 @@ def in_order(manifests: Sequence[ManifestFile], types: Sequence[IcebergType], or
     if any(m.partitions is None or len(m.partitions) != len(types) for m in manifests):
         return False
     summaries = [m.partitions[order[0]] for m in manifests if m.partitions is not None]
+    if any(s.lower_bound is None and s.upper_bound is None and not s.contains_null and not s.contains_nan for s in summaries):
+        return False  # such a summary says nothing (`scan.summaries`)
     type_ = types[order[0]]
     try:
         ranges = sorted((_end(type_, s, s.lower_bound, low=True), _end(type_, s, s.upper_bound, low=False)) for s in summaries)
@@ -113,7 +115,7 @@ def in_order(manifests: Sequence[ManifestFile], types: Sequence[IcebergType], or
 
 def _end(type_: IcebergType, summary: FieldSummary, bound: bytes | None, low: bool) -> tuple[int, object]:
     """Return an end of a range, nulls first."""
-    if bound is None or (low and summary.contains_null):
+    if bound is None or (low and summary.contains_null is not False):
         return (0, 0)
     return (1, from_bytes(type_, bound))
 

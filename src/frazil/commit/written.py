@@ -85,7 +85,8 @@ class NotYetThere:
         if twice:
             shown = ", ".join(sorted(twice)[:10])
             text = f"Cannot add files that are already referenced by table, files: {shown}"
-            raise ValidationException(text, table=metadata.location, files=sorted(twice))
+            hint = "Leave these files out: rows of a file that is listed twice would be read twice, so no read would take it."
+            raise ValidationException(text, hint=hint, table=metadata.location, files=sorted(twice))
         return ()
 
 

@@ -76,10 +76,14 @@ def result_of(
         texts = [s.summary.get(key, "0") for s in counted]
         return sum(int(t) for t in texts if t.isdigit())
 
+    def removed(counted: Sequence[Snapshot]) -> int:
+        """Count the rows of removed files, without those that position deletes, removed as well, had deleted before."""
+        return max(0, count("deleted-records", counted) - count("removed-position-deletes", counted))
+
     counts = {
         "rows_inserted": count("added-records"),
         "rows_updated": 0,
-        "rows_deleted": count("deleted-records"),
+        "rows_deleted": removed(snapshots),
         "rows_copied": 0,
         "files_added": count("added-data-files"),
         "files_removed": count("deleted-data-files"),
@@ -88,6 +92,6 @@ def result_of(
         **metrics,
     }
     if "rows_deleted" in metrics:  # a partition overwrite knows how many rows it replaces only once it is committed
-        counts["rows_deleted"] += count("deleted-records", [s for s in snapshots if s.summary.get("replace-partitions") == "true"])
+        counts["rows_deleted"] += removed([s for s in snapshots if s.summary.get("replace-partitions") == "true"])
     last = snapshots[-1]
     return CommitResult(last.snapshot_id, last.operation, last.summary, counts)

@@ -74,21 +74,20 @@ def replace_partitions(rows: InputFrame, to: WriteTarget) -> StagedWrite:
 
 
 def add_files(
-    paths: Sequence[str], to: WriteTarget, check_duplicates: bool, workers: int | None = None, on_file: OnFile = lambda: None
+    paths: Sequence[str], to: WriteTarget, workers: int | None = None, on_file: OnFile = lambda: None
 ) -> StagedWrite:
-    """Add existing Parquet files to the table at their present location. `check_duplicates`: refuse files that the table has already.
-    `workers`: threads that read footers, None: one per core. `on_file`: called as each footer was read.
+    """Add existing Parquet files to the table at their present location. `workers`: threads that read footers, None: one per core.
+    `on_file`: called as each footer was read.
 
-    Raises InvalidInput for a path given twice, and as `data_files_of` for files that do not fit the table.
+    Raises InvalidInput for a path given twice, as `data_files_of` for files that do not fit the table, and at the commit
+    ValidationException for files that the table has already.
     """
     metadata = to.metadata
     refuse_encryption(metadata)
     if len({normalise(p) for p in paths}) != len(paths):
         raise InvalidInput("add_files: a path is given twice.", table=metadata.location)
     files = tuple(data_files_of(paths, metadata, to.storage, workers, on_file))
-    before: tuple[Action, ...] = ()
-    if check_duplicates:
-        before = (NotYetThere(frozenset(normalise(f.file_path) for f in files), to.branch),)
+    before: tuple[Action, ...] = (NotYetThere(frozenset(normalise(f.file_path) for f in files), to.branch),)
     # Files of other writers seldom hold field ids; the name mapping ties their columns to the table's, even after a rename.
     if NAME_MAPPING.name not in metadata.properties:
         before = (*before, _name_mapping_set())

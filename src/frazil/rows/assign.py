@@ -68,9 +68,14 @@ class Default:
 
 @dataclass(frozen=True)
 class Members:
-    """Rebuild a struct from new and old members; the struct itself is never null, as in Spark."""
+    """Rebuild a struct from new and old members.
+
+    Assigned member by member, the struct itself is never null, as in Spark. Where its members are those of a struct of the source (`UPDATE
+    *` with schema evolution), `both` are that struct and the old one, and null in both is null in the new rows.
+    """
 
     nodes: tuple[Node, ...]
+    both: tuple[Bound, Path] | None = None
 
 
 Node = KeptValue | Compute | Default | Members
@@ -97,7 +102,7 @@ class Assignments:
     @property
     def read(self) -> dict[int, BoundReference]:
         """Return the columns that the expressions read, by id."""
-        return {i: r for n in _computed(self.nodes) for i, r in references(n.value).items()}
+        return {i: r for value in _computed(self.nodes) for i, r in references(value).items()}
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Make the new rows, typed as the table, from a batch that has the columns of `kept` and `read`.
@@ -119,9 +124,10 @@ class Assignments:
             case Compute():
                 return self._computed(column, node, batch)
         assert isinstance(column.field_type, StructType)
+        null = None if node.both is None else _null_in_both(node.both, batch)
         members = zip(column.field_type.fields, node.nodes, strict=True)
-        inside = [_checked(m, self._made(m, n, batch), f"{column.name}.{m.name}") for m, n in members]
-        return pa.StructArray.from_arrays(inside, fields=list(to_arrow_type(column.field_type)))
+        inside = [_checked(m, self._made(m, n, batch), f"{column.name}.{m.name}", null) for m, n in members]
+        return pa.StructArray.from_arrays(inside, fields=list(to_arrow_type(column.field_type)), mask=null)
 
     def _computed(self, f: NestedField, node: Compute, batch: pa.RecordBatch) -> pa.Array:
         if isinstance(node.value, BoundReference) and node.value.type == f.field_type and f.field_type.is_primitive:
@@ -166,9 +172,18 @@ def to_door(values: pa.Array, type_: IcebergType) -> pa.Array:
     return values if values.type == want else values.cast(want)
 
 
-def _checked(f: NestedField, values: pa.Array, name: str) -> pa.Array:
+def _null_in_both(both: tuple[Bound, Path], batch: pa.RecordBatch) -> pa.Array:
+    value, path = both
+    assert isinstance(value, BoundReference)
+    return pc.and_(at_path(batch, value.path).is_null(), at_path(batch, path).is_null())
+
+
+def _checked(f: NestedField, values: pa.Array, name: str, around: pa.Array | None = None) -> pa.Array:
+    """Refuse nulls in a required column; `around`: where the struct that holds it is null."""
     if f.required and values.null_count:
-        raise SchemaMismatch(f"Column {name} is required, but its new value is null in {values.null_count} rows.", column=name)
+        null = values.is_null() if around is None else pc.and_not(values.is_null(), around)
+        if count := pc.sum(null).as_py():
+            raise SchemaMismatch(f"Column {name} is required, but its new value is null in {count} rows.", column=name)
     return values
 
 
@@ -181,24 +196,29 @@ def _kept_ids(fields: Iterable[NestedField], nodes: Iterable[Node]) -> Iterable[
             yield from _kept_ids(f.field_type.fields, node.nodes)
 
 
-def _computed(nodes: Iterable[Node]) -> Iterable[Compute]:
+def _computed(nodes: Iterable[Node]) -> Iterable[Bound]:
     for node in nodes:
         if isinstance(node, Compute):
-            yield node
+            yield node.value
         elif isinstance(node, Members):
             yield from _computed(node.nodes)
+            if node.both is not None:
+                yield node.both[0]
 
 
 # Binding --------------------------------------------------------------------------------------------------------------------------------
 
 
 def bind_update(
-    target: Schema, values: Iterable[tuple[str, Any]], bind: Bind, *, prefix: Path = (), zone: str = "UTC", case_sensitive: bool = True
-) -> Assignments:
+    target: Schema, values: Iterable[tuple[str, Any]], bind: Bind, *, structs: Mapping[Path, Expression] = {}, prefix: Path = (),
+    zone: str = "UTC", case_sensitive: bool = True,
+) -> Assignments:  # fmt: skip
     """Bind new values for some columns or struct members ("s.x"); the others keep theirs. `bind` binds an expression over the batch's
-    schema, in which the target's columns lie under `prefix`. Raises ValidationError and InvalidInput, which name the column."""
+    schema, in which the target's columns lie under `prefix`. `structs`: those of the source whose members are assigned to the struct of
+    this path (see `Members`). Raises ValidationError and InvalidInput, which name the column."""
     by_id = _resolved(target, values, bind, zone, case_sensitive)
-    return Assignments(target, _tree(target.fields, by_id, prefix), zone, case_sensitive)
+    of_source = {path: bind(struct) for path, struct in structs.items()}
+    return Assignments(target, _tree(target.fields, by_id, of_source, prefix, ()), zone, case_sensitive)
 
 
 def bind_insert(
@@ -336,14 +356,17 @@ def _lacking(have: IcebergType, want: IcebergType, name: str, case_sensitive: bo
             yield from _lacking(have.value_type, want.value_type, f"{name}.value", case_sensitive)
 
 
-def _tree(fields: Sequence[NestedField], node_of: Mapping[int, Node], path: Path) -> tuple[Node, ...]:
+def _tree(
+    fields: Sequence[NestedField], node_of: Mapping[int, Node], structs: Mapping[Path, Bound], prefix: Path, path: Path
+) -> tuple[Node, ...]:
     nodes: list[Node] = []
     for f in fields:
-        here = (*path, f.name)
+        inside, here = (*path, f.name), (*prefix, *path, f.name)
         if f.field_id in node_of:
             nodes.append(node_of[f.field_id])
         elif isinstance(f.field_type, StructType) and _touched(f.field_type, node_of):
-            nodes.append(Members(_tree(f.field_type.fields, node_of, here)))
+            both = (structs[inside], here) if inside in structs else None
+            nodes.append(Members(_tree(f.field_type.fields, node_of, structs, prefix, inside), both))
         else:
             nodes.append(KeptValue(here))
     return tuple(nodes)

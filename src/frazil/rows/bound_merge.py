@@ -11,7 +11,7 @@ from frazil.arrow.write.store import ByName
 from frazil.errors import InvalidInput
 from frazil.expr.bound import TRUE, Bound, BoundReference, references
 from frazil.expr.compute import can_fail
-from frazil.expr.nodes import AlwaysTrue, Or, Predicate, Reference
+from frazil.expr.nodes import AlwaysTrue, Expression, Or, Predicate, Reference
 from frazil.rows.assign import Assignments, bind_insert, bind_update, name_parts, typed_name
 from frazil.rows.clauses import Clause, Do, Merge, When
 from frazil.rows.join_on import JoinOn, parts_of_target, split, without_alias
@@ -125,11 +125,13 @@ def _clause(clause: Clause, sides: Sides, merge_schema: bool, fills: bool) -> Bo
         return BoundClause(clause.do, condition, None)
     options: dict[str, Any] = {"zone": sides.zone, "case_sensitive": sides.case_sensitive}
     values: Iterable[tuple[str, Any]] = _named(clause, sides)
+    structs: dict[tuple[str, ...], Expression] = {}
     if clause.takes_all:
-        values = list(_all(sides, merge_schema, members=clause.updates, fills=fills))
+        values = list(_all(sides, merge_schema, structs, members=clause.updates, fills=fills))
     bind = partial(sides.term, side=side)
     if clause.updates:
-        return BoundClause(clause.do, condition, bind_update(sides.target, values, bind, prefix=(sides.target_alias,), **options))
+        assignments = bind_update(sides.target, values, bind, structs=structs, prefix=(sides.target_alias,), **options)
+        return BoundClause(clause.do, condition, assignments)
     fills_members = clause.takes_all and merge_schema
     return BoundClause(clause.do, condition, bind_insert(sides.target, values, bind, whole=not fills_members, **options))
 
@@ -144,11 +146,14 @@ def _named(clause: Clause, sides: Sides) -> Iterator[tuple[str, Any]]:
         yield (typed_name(rest) if led and (not own or sides.has_target(rest)) else name), value
 
 
-def _all(sides: Sides, merge_schema: bool, *, members: bool, fills: bool) -> Iterator[tuple[str, Any]]:
+def _all(
+    sides: Sides, merge_schema: bool, structs: dict[tuple[str, ...], Expression], *, members: bool, fills: bool
+) -> Iterator[tuple[str, Any]]:
     """Assign every column of the target from the source column of that name. With `merge_schema`, columns that the source lacks are left
-    alone; otherwise `fills` gives them their default or null."""
+    alone; otherwise `fills` gives them their default or null. Structs that are assigned by their members are added to `structs`, with those
+    of the source."""
     missing: list[str] = []
-    yield from _matched(sides, sides.target.fields, sides.source.fields, (), missing, merge_schema and members)
+    yield from _matched(sides, sides.target.fields, sides.source.fields, (), missing, structs, merge_schema and members)
     if fills and not merge_schema:
         lacking = [f.name for f in sides.target.fields if f.name in missing]
         yield from ((typed_name((name,)), "DEFAULT") for name in lacking)
@@ -161,8 +166,9 @@ def _all(sides: Sides, merge_schema: bool, *, members: bool, fills: bool) -> Ite
 
 
 def _matched(
-    sides: Sides, want: Iterable[NestedField], have: Sequence[NestedField], path: tuple[str, ...], missing: list[str], members: bool
-) -> Iterator[tuple[str, ByName]]:
+    sides: Sides, want: Iterable[NestedField], have: Sequence[NestedField], path: tuple[str, ...], missing: list[str],
+    structs: dict[tuple[str, ...], Expression], members: bool,
+) -> Iterator[tuple[str, ByName]]:  # fmt: skip
     for field in want:
         candidates = [h for h in have if h.name == field.name] or [h for h in have if sides.same_name(h.name, field.name)]
         full = (*path, field.name)
@@ -174,13 +180,18 @@ def _matched(
         inside: list[str] = []
         target_type, source_type = field.field_type, candidates[0].field_type
         if isinstance(target_type, StructType) and isinstance(source_type, StructType):
-            parts = list(_matched(sides, target_type.fields, source_type.fields, full, inside, members))
+            parts = list(_matched(sides, target_type.fields, source_type.fields, full, inside, structs, members))
             missing += inside
             if inside and members:  # the members that the source has, so that the others stay
+                structs[full] = _of_source(sides, full)
                 yield from parts
                 continue
-        parts_of_source = (sides.source_alias, *_source_path(sides, full))
-        yield typed_name(full), ByName(Reference(".".join(parts_of_source), parts_of_source))
+        yield typed_name(full), ByName(_of_source(sides, full))
+
+
+def _of_source(sides: Sides, path: tuple[str, ...]) -> Reference:
+    parts = (sides.source_alias, *_source_path(sides, path))
+    return Reference(".".join(parts), parts)
 
 
 def _source_path(sides: Sides, path: tuple[str, ...]) -> tuple[str, ...]:

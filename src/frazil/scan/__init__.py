@@ -33,6 +33,7 @@ __all__ = [
     "served_plan",
     "snapshot_ref",
     "suffixes",
+    "summaries",
     "tasks",
     "vectors",
 ]

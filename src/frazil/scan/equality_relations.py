@@ -63,7 +63,11 @@ def equality_relations(index: DeleteIndex, rows: Numbers) -> Iterator[EqualityRe
 
 def _may_be_null(index: DeleteIndex, numbers: Numbers, ids: tuple[int, ...]) -> Iterator[int]:
     tables = [t for _, t in index.entries.groups]
+    rows = pa.concat_arrays([column_of(t, "record_count") for t in tables])
     for field_id in ids:
-        counts = pa.concat_arrays([MapColumn(t.column("null_value_counts")).at(field_id) for t in tables]).take(pa.array(numbers))
-        if not pc.all(pc.fill_null(pc.equal(counts, 0), False)).as_py():
+        values, nulls = (
+            pa.concat_arrays([MapColumn(t.column(name)).at(field_id) for t in tables]) for name in ("value_counts", "null_value_counts")
+        )
+        never = pc.and_(pc.equal(nulls, 0), pc.equal(values, rows)).take(pa.array(numbers))
+        if not pc.all(pc.fill_null(never, False)).as_py():
             yield field_id

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from frazil.expr.bind import conjunction
 from frazil.expr.bound import Bound, BoundNot, Constant, NullTest, conjuncts, references
 from frazil.expr.building import from_numpy
 from frazil.scan.manifests import is_data, manifests_of
@@ -33,6 +34,17 @@ def may_hold(plan: Plan, row_filter: Bound, schema: Schema) -> frozenset[str] | 
     options = replace(plan.options, with_stats=False)
     groups, _ = plan_manifests(plan.metadata, plan.storage, data, row_filter, schema, options, plan.report)
     return frozenset(p for g in groups for p in g.table.column("file_path").to_pylist())
+
+
+def any_may_hold(plan: Plan, row_filter: Bound) -> bool:
+    """Tell whether any planned file may hold rows for which this filter, bound to the plan's schema, is TRUE as well. Raises the errors of
+    `plan`."""
+    if plan.storage is None or plan.snapshot is None or plan.by_server is not None:
+        return any(len(_may_match(group, row_filter, plan.schema, plan)) for group in plan.groups)
+    data = [m for m in manifests_of(plan.metadata, plan.snapshot, plan.storage) if is_data(m)]
+    both, options = conjunction([plan.row_filter, row_filter]), replace(plan.options, with_stats=False)
+    groups, _ = plan_manifests(plan.metadata, plan.storage, data, both, plan.schema, options, plan.report)
+    return any(len(group.table) for group in groups)
 
 
 def _may_match(group: PlannedFiles, row_filter: Bound, schema: Schema, plan: Plan) -> pa.Table:

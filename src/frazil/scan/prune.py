@@ -18,13 +18,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from frazil.expr.bound import Bound, references
-from frazil.expr.building import column, from_numpy, scalar, to_numpy
-from frazil.expr.pruning.partitions import range_of_summaries, range_of_values
+from frazil.expr.building import from_numpy, scalar, to_numpy
+from frazil.expr.pruning.partitions import range_of_values
 from frazil.expr.pruning.prune import outcomes
 from frazil.expr.pruning.ranges import Range
 from frazil.expr.values import FLOATS, arrow_type
 from frazil.scan.bounds import MapColumn, decode_bounds, trusted
 from frazil.scan.manifests import BOUNDS, STATISTICS, column_of
+from frazil.scan.summaries import source_range
 from frazil.spec.manifest import ManifestFile
 from frazil.spec.partitioning import PartitionField, PartitionSpec
 from frazil.spec.schema import Schema
@@ -56,22 +57,11 @@ def manifest_outcomes(manifests: Sequence[ManifestFile], bound: Bound, schema: S
     """Return one mask per manifest, from its partition summaries; all manifests were written with `spec`."""
     telling = telling_fields(spec, schema, list(references(bound)))
     ranges_by_column: dict[int, list[Range]] = {}
-    for place, field, source in telling:
-        if (summary_range := _summary_range(manifests, place, field, source)) is not None:
-            ranges_by_column.setdefault(field.source_id, []).append(summary_range)
+    for _, field, source in telling:
+        ranges_by_column.setdefault(field.source_id, []).append(source_range(manifests, spec, field, source))
     if not ranges_by_column:
         return np.full(len(manifests), EVERYTHING, dtype=np.uint8)
     return outcomes(bound, lambda i: ranges_by_column.get(i, ()), len(manifests))
-
-
-def _summary_range(manifests: Sequence[ManifestFile], place: int, field: PartitionField, source: IcebergType) -> Range | None:
-    parts = [m.partitions[place] if m.partitions is not None and place < len(m.partitions) else None for m in manifests]
-    result = field.transform.result_type(source)
-    lower = decode_bounds(column([p.lower_bound if p else None for p in parts], pa.binary()), result)
-    upper = decode_bounds(column([p.upper_bound if p else None for p in parts], pa.binary()), result)
-    nulls = column([p.contains_null if p else None for p in parts], pa.bool_())
-    nans = column([p.contains_nan if p else None for p in parts], pa.bool_())
-    return range_of_summaries(field.transform, source, lower, upper, nulls, nans)
 
 
 # --- files ------------------------------------------------------------------------------------------------

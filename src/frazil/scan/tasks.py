@@ -203,7 +203,7 @@ class FileScanTask:
 
     def __repr__(self) -> str:
         where = "" if self.is_whole_file else f" [{self.start}, {self.start + self.length})"
-        return f"FileScanTask({self.file.file_path}{where}, {self.file.record_count} rows)"
+        return f"FileScanTask({self.file.file_path}{where}, {self.file.record_count} rows{' before deletes' if self.delete_files else ''})"
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,10 @@ class ManifestContent(IntEnum):
 
 @dataclass(frozen=True)
 class FieldSummary:
-    """Summarise the values of one partition field over a manifest's files; bounds are single-value bytes of the partition type."""
+    """Summarise the values of one partition field over a manifest's files; bounds are single-value bytes of the partition type. None: the
+    writer did not say."""
 
-    contains_null: bool
+    contains_null: bool | None
     contains_nan: bool | None = None
     lower_bound: bytes | None = None
     upper_bound: bytes | None = None

@@ -107,7 +107,9 @@ def _mapped(f: NestedField) -> MappedField:
 def update_name_mapping(mapping_json: str, old: Schema, new: Schema) -> str:
     """Update a name mapping after a schema change: renamed fields gain their new name, added ones an entry, dropped ones keep theirs.
 
-    A name that now belongs to another field of the same level is taken from the one that had it. Raises ValidationError.
+    A name that the mapping has already stays with its field, whichever field bears it now: the files without field ids that use it were
+    added while it was that field's, and every file written since has ids. (Java gives it to the other field, to which their values then
+    move.) Raises ValidationError.
     """
     mapping = parse_name_mapping(mapping_json)
     renamed = {i: f for i, f in new.by_id.items() if i in old.by_id and old.by_id[i].name != f.name}
@@ -122,15 +124,14 @@ def update_name_mapping(mapping_json: str, old: Schema, new: Schema) -> str:
 def _updated(
     fields: Sequence[MappedField], parent: int | None, renamed: Mapping[int, NestedField], added: Mapping[int | None, list[NestedField]]
 ) -> tuple[MappedField, ...]:
-    fresh = added.get(parent, [])
-    new_names = {f.field_id: renamed[f.field_id].name for f in fields if f.field_id is not None and f.field_id in renamed}
-    owner = {**{name: i for i, name in new_names.items()}, **{f.name: f.field_id for f in fresh}}
+    used = {name for f in fields for name in f.names}
     updated = []
     for mapped in fields:
-        names = list(mapped.names)
-        if mapped.field_id is not None and mapped.field_id in new_names:
-            names.append(new_names[mapped.field_id])
-        own_names = tuple(n for n in dict.fromkeys(names) if owner.get(n, mapped.field_id) == mapped.field_id)
-        inner = mapped.fields if mapped.field_id is None else _updated(mapped.fields, mapped.field_id, renamed, added)
-        updated.append(replace(mapped, names=own_names, fields=inner))
-    return (*updated, *(_mapped(f) for f in fresh))
+        if mapped.field_id is None:
+            updated.append(mapped)
+            continue
+        now = renamed.get(mapped.field_id)
+        names = mapped.names if now is None or now.name in used else (*mapped.names, now.name)
+        updated.append(replace(mapped, names=names, fields=_updated(mapped.fields, mapped.field_id, renamed, added)))
+    fresh = map(_mapped, added.get(parent, []))
+    return (*updated, *(replace(f, names=tuple(n for n in f.names if n not in used)) for f in fresh))

@@ -250,14 +250,13 @@ class MaintenanceTable:
         """Add the Parquet files of a directory, or of a table of Spark's own catalog, to the table, where they lie.
 
         `source_table`: parquet.`/a/directory`, a directory, or a name as in "db.table". `partition_filter`: values of partition columns,
-        as in {"day": "2026-01-01"}. `check_duplicate_files`: refuse files that the table has already. `parallelism`: threads that read
-        footers (None: one per core).
+        as in {"day": "2026-01-01"}. A file that the table has already is refused, whatever `check_duplicate_files` (Java's) says.
+        `parallelism`: threads that read footers (None: one per core).
         """
         table = self._table("in-process")
         source = resolve_source(source_table, lambda _: table.storage, lambda: engines.spark_tables(spark))
         return add_files(
-            table, source, partition_filter=partition_filter or {}, check_duplicate_files=check_duplicate_files, parallelism=parallelism,
-            dry_run=dry_run, callback=progress,
+            table, source, partition_filter=partition_filter or {}, parallelism=parallelism, dry_run=dry_run, callback=progress,
         )  # fmt: skip
 
     def remove_orphan_files(

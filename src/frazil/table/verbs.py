@@ -153,8 +153,8 @@ class Verbs(ABC, Generic[R, P]):
     ) -> R:
         """Add existing Parquet files to the table at their present location. Only their footers are read.
 
-        `check_duplicate_files`: refuse files that the table has already. False does not look: if such a file is added again, the snapshot
-        is committed, and reads of it are refused with CorruptData (docs/adr/0023).
+        A file that the table has already is refused, whatever `check_duplicate_files` says: no read would take a snapshot that lists it
+        twice (docs/adr/0023). The argument is PyIceberg's.
         """
         arguments = WriteArguments("append", branch, snapshot_properties)
 
@@ -162,7 +162,7 @@ class Verbs(ABC, Generic[R, P]):
             if isinstance(file_paths, str):
                 raise InvalidInput(f"add_files takes a list of paths, not one text: [{file_paths!r}].")
             to = operation.target(arguments, IN_PROCESS)
-            return stage.add_files([absolute(os.fspath(p)) for p in file_paths], to, check_duplicate_files)
+            return stage.add_files([absolute(os.fspath(p)) for p in file_paths], to)
 
         return self._run_write(staged, txn)
 

@@ -27,6 +27,7 @@ from frazil.spark.read import native_read
 from frazil.spark.scan import file_keys, parquet_scan
 from frazil.spec import types as i
 from frazil.spec.data_file import DataFile, DataFileContent
+from tests.builders.data_files import listed_again
 from tests.builders.spark_frames import ids
 from tests.spark.deleting import take_keys, take_positions
 
@@ -469,7 +470,8 @@ def test_a_file_that_a_snapshot_lists_twice_is_refused_by_name(session, catalog,
         table = catalog.create_table(f"db.v{version}", "id bigint", format_version=version)
         table.add_files([path])
         table.delete("id = 3", mode="merge-on-read", runner="in-process")
-        table.add_files([path], check_duplicate_files=False)
+        listed_again(table)
+        table.refresh()
         with pytest.raises(CorruptData, match=r"lists data file .*x\.parquet 2 times"):
             table.to_spark(session).collect()
         with pytest.raises(Exception, match=r"lists data file .*x\.parquet 2 times"):

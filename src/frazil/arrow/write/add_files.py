@@ -36,6 +36,7 @@ from frazil.spec.types import (
     LongType,
     NestedField,
     StringType,
+    children,
 )
 from frazil.spec.values import internal_value
 from frazil.storage.base import Storage
@@ -77,6 +78,7 @@ def refuse_unreadable(files: Iterable[DataFile], metadata: TableMetadata, storag
             assert columns is not None  # `file_schema` always answers when it is given a mapping
             check_calendar(path, file)
         _check_columns(path, metadata, columns, {f.source_id for f in metadata.spec_by_id(entry.spec_id).fields if _is_identity(f)})
+        _refuse_other_names(path, columns, metadata.schema().fields)
         _refuse_more(path, columns, metadata.schema(), _known(metadata), mapping)
         return columns.by_name
 
@@ -114,6 +116,7 @@ def _data_file(
         )
         partition = tuple(_partition_value(path, f, schema, columns, exact, file) for f in spec.fields)
     _check_columns(path, metadata, columns, {f.source_id for f, v in zip(spec.fields, partition, strict=True) if _is_identity(f)})
+    _refuse_other_names(path, columns, schema.fields)
     _refuse_more(path, columns, schema, field_ids, mapping)
     _refuse_nulls(path, schema, exact)
     return DataFile(file_path=path, file_format="parquet", partition=partition, file_size_in_bytes=size, spec_id=spec.spec_id, **metrics)
@@ -126,6 +129,31 @@ def _refuse_nulls(path: str, schema: Schema, metrics: Mapping[str, Any]) -> None
             text = f"{path} holds {nulls:,} nulls in column {column.name}, which the table requires."
             hint = "update.make_column_optional(…) in a block of table.update_schema() allows them."
             raise SchemaMismatch(text, hint=hint, file=path, columns=(column.name,))
+
+
+def _refuse_other_names(path: str, columns: FileSchema, fields: Sequence[NestedField]) -> None:
+    """Refuse a file without field ids in which a name that two columns have borne stands for the older one, or two names for one column:
+    its values would be read where nobody expects them, or not at all."""
+    if columns.by_name and (wrong := next(_other_names(columns.fields, fields, ""), None)):
+        name, reason = wrong
+        hint = "Read the file as Parquet and append its rows, or say in schema.name-mapping.default which column the name means."
+        raise SchemaMismatch(f"{path} has no field ids, and {reason}.", hint=hint, file=path, columns=(name,))
+
+
+def _other_names(columns: Sequence[FileField], fields: Sequence[NestedField], above: str) -> Iterator[tuple[str, str]]:
+    """Yield (name, why it is not clear which column it means)."""
+    current, first_names = {f.name: f for f in fields}, dict[int, str]()
+    by_id = {f.field_id: f for f in fields}
+    for column in columns:
+        path, bearer = above + column.name, current.get(column.name)
+        if column.field_id is not None and (first := first_names.setdefault(column.field_id, column.name)) != column.name:
+            yield path, f"both {above + first} and {path} are names of one column of the table"
+        elif bearer is not None and column.field_id is not None and column.field_id != bearer.field_id:
+            owner = by_id.get(column.field_id)
+            now = f"which is {above + owner.name} now" if owner is not None else "which was dropped"
+            yield path, f"in such files the name {path} means the older column, {now}, not the column that bears it"
+        elif (meant := by_id.get(column.field_id or -1)) is not None:
+            yield from _other_names(column.children, children(meant.field_type), f"{path}.")
 
 
 def _refuse_more(path: str, columns: FileSchema, schema: Schema, field_ids: Set[int], mapping: NameMapping) -> None:

@@ -1,3 +1,3 @@
 """Prune files by ranges of columns and partition values: find the possible outcomes of a predicate per file, and its residual."""
 
-__all__ = ["partitions", "prune", "ranges"]
+__all__ = ["partitions", "prune", "prune_tests", "ranges"]

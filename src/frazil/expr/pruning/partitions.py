@@ -67,28 +67,26 @@ def range_of_summaries(
     """Derive the source column's range from each manifest's partition summary: bounds of the partition values (null: none), flags (null:
     unknown).
 
-    A summary without a lower bound that contains nulls and surely no NaN has nulls only, as Java reads it.
+    A summary without bounds says nothing, whatever its flags (`scan.summaries`).
     """
     if not _usable(transform, source_type):
         return unknown(source_type)
     floats = isinstance(source_type, FLOATS)
     nulls: Flag = True if contains_null is None else flags(contains_null, True)
     nans: Flag = floats and (True if contains_nan is None else flags(contains_nan, True))
-    values: Flag = True
-    if lower is not None and contains_null is not None:
-        without = flags(lower.is_null(), False)
-        sure = flags(contains_null, False)
-        values = np.logical_not(without & sure & np.logical_not(nans))
+    silent: Flag = True
+    for bound in (lower, upper):
+        silent = silent if bound is None else np.logical_and(silent, flags(bound.is_null(), False))
+    nulls, nans = np.logical_or(nulls, silent), np.logical_or(nans, np.logical_and(silent, floats))
     if isinstance(transform, IdentityTransform):
-        return Range(*clean_bounds(lower, upper, source_type), nulls, nans, values)
+        return Range(*clean_bounds(lower, upper, source_type), nulls, nans)
     lower, upper = possible_bounds(lower, upper)
     if isinstance(transform, BucketTransform):
         if lower is None or upper is None:
-            return Range(None, None, nulls, False, values)
+            return Range(None, None, nulls, False)
         hashed = Hashed(transform.num_buckets, source_type, lower.cast(pa.int32()), upper.cast(pa.int32()))
-        return Range(None, None, nulls, False, values, hashed)
-    low, high = _source_bounds(transform, source_type, lower, upper)
-    return Range(low, high, nulls, nans, values)
+        return Range(None, None, nulls, False, hashed=hashed)
+    return Range(*_source_bounds(transform, source_type, lower, upper), nulls, nans)
 
 
 def _usable(transform: Transform, source_type: IcebergType) -> bool:

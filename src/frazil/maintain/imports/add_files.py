@@ -36,7 +36,6 @@ def add_files(
     source: Source,
     *,
     partition_filter: Mapping[str, object] = {},
-    check_duplicate_files: bool = True,
     parallelism: int | None = None,
     ignore_missing_files: bool = False,
     dry_run: bool = False,
@@ -51,9 +50,8 @@ def add_files(
     if dry_run:
         with progress(len(paths), "footers read", callback) as shown:
             entries = data_files_of(paths, table.metadata, table.storage, parallelism, shown.advance)
-        if check_duplicate_files:  # raises for files that the table has already, as the commit would
-            paths_added = frozenset(normalise(f.file_path) for f in entries)
-            Preview(table.metadata, table.storage).metadata([NotYetThere(paths_added, MAIN_BRANCH)])
+        paths_added = frozenset(normalise(f.file_path) for f in entries)  # raises for files that are there already, as the commit would
+        Preview(table.metadata, table.storage).metadata([NotYetThere(paths_added, MAIN_BRANCH)])
         partitions = len({f.partition for f in entries})
         return AddFilesResult(
             dry_run=True, added_files_count=len(entries), changed_partition_count=partitions, seconds=time.monotonic() - begun
@@ -61,7 +59,7 @@ def add_files(
     operation = table.begin()
     with operation, progress(len(paths), "footers read", callback) as shown:
         to = operation.target(WriteArguments("append"), IN_PROCESS)
-        operation.add(stage.add_files(paths, to, check_duplicate_files, workers=parallelism, on_file=shown.advance))
+        operation.add(stage.add_files(paths, to, workers=parallelism, on_file=shown.advance))
     summary = operation.result.summary
     return AddFilesResult(
         added_files_count=int(summary.get("added-data-files", 0)), changed_partition_count=int(summary.get("changed-partition-count", 0)),

@@ -71,7 +71,7 @@ class Import:
             if files:
                 paths = paths_to_add(source, creation.metadata, self.storage)
                 with progress(len(paths), "footers read", self.callback) as shown:
-                    creation.add(stage.add_files(paths, to, False, self.parallelism, shown.advance))
+                    creation.add(stage.add_files(paths, to, self.parallelism, shown.advance))
         return int(creation.result.summary.get("total-data-files", 0))
 
 

@@ -84,6 +84,7 @@ class Explanation:
         if report.snapshot_id is None:
             return (f"Scan of {report.table}: no snapshot, no rows",)
         files, them = report.result_data_files + report.skipped_data_files, "it" if self._by_server else "them"
+        before = " before deletes" if report.data_files_with_deletes else ""
         lines = [
             f"Scan of {report.table}, snapshot {report.snapshot_id}",
             f"  filter: {report.filter}",
@@ -91,7 +92,7 @@ class Explanation:
             f"  files: {report.result_data_files} of {files} in {them} kept; skipped {report.skipped_by_partition} by partition values, "
             f"{report.skipped_by_statistics} by counts and bounds",
             f"  of the kept files {report.wholly_matching_files} match wholly (none of their rows is tested)",
-            f"  to read: {report.total_records} rows, {size_text(report.total_file_size_in_bytes)}",
+            f"  to read: {report.total_records} rows{before}, {size_text(report.total_file_size_in_bytes)}",
         ]
         if report.total_delete_manifests or (self._by_server and self._index is not None):
             lines.extend(self._delete_lines())

@@ -118,20 +118,21 @@ class Clauses:
         missing: list[str] = []
         fields = [f for f in self.source.schema.fields if f.name != NUMBER]
         columns = [(f.name, f.dataType, column_at(source, n)) for n, f in enumerate(fields)]
-        pairs = tuple(self._matched(self.schema.fields, columns, (), missing, self.merge.merge_schema and clause.updates))
+        structs: dict[int, Column] = {}
+        pairs = tuple(self._matched(self.schema.fields, columns, (), missing, structs, self.merge.merge_schema and clause.updates))
         if missing and not self.merge.merge_schema:
             raise InvalidInput(
                 f"MERGE: the source lacks columns of the target: {', '.join(missing)}.",
                 hint="Name the columns to set, or use merge_schema=True, which leaves them as they are.",
             )
-        return Given(pairs)
+        return Given(pairs, structs)
 
     def _matched(
         self, fields: Sequence[i.NestedField], of_source: Sequence[Named], path: tuple[i.NestedField, ...], missing: list[str],
-        members: bool,
+        structs: dict[int, Column], members: bool,
     ) -> Iterator[tuple[tuple[i.NestedField, ...], Any]]:  # fmt: skip
         """Yield (path, value) of the fields that the source has; the names of others are added to `missing`. `members`: of a struct
-        only the members that the source has are assigned."""
+        only the members that the source has are assigned, and the source's struct is added to `structs`."""
         for field in fields:
             candidates = [c for c in of_source if c[0] == field.name]
             candidates = candidates or [c for c in of_source if not self.case_sensitive and c[0].lower() == field.name.lower()]
@@ -145,9 +146,10 @@ class Clauses:
             if isinstance(field.field_type, i.StructType) and isinstance(type_, s.StructType):
                 lacking: list[str] = []
                 inside = [(m.name, m.dataType, column.getField(m.name)) for m in type_.fields]
-                parts = list(self._matched(field.field_type.fields, inside, (*path, field), lacking, members))
+                parts = list(self._matched(field.field_type.fields, inside, (*path, field), lacking, structs, members))
                 missing += lacking
                 if lacking and members:  # the members that the source has, so that the others stay
+                    structs[field.field_id] = column
                     yield from parts
                     continue
             yield (*path, field), Matched(column)

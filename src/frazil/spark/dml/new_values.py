@@ -40,9 +40,14 @@ class Matched:
 
 @dataclass(frozen=True)
 class Given:
-    """Hold assignments: (fields from the top-level column down, expression); the text "DEFAULT" is an expression, too."""
+    """Hold assignments: (fields from the top-level column down, expression); the text "DEFAULT" is an expression, too.
+
+    `structs`: by field id, the struct of the source whose members are assigned to that of the target (`UPDATE *` with schema evolution);
+    null in both is null in the new rows.
+    """
 
     pairs: tuple[tuple[tuple[i.NestedField, ...], Any], ...] = ()
+    structs: Mapping[int, Column] = field(default_factory=dict)
 
     @classmethod
     def of(cls, schema: Schema, assignments: Sequence[tuple[str, Any]], case_sensitive: bool, prefixes: Sequence[str] = ()) -> Given:
@@ -112,7 +117,9 @@ class NewColumns:
         for path, _ in given.pairs:
             if path[-1].field_id not in assigned:
                 assigned[path[-1].field_id] = absent_column(path[-1], self.problems, _name(path))
-        columns = [self._column(f, assigned, None if self.old is None else self.old[f.field_id], f.name) for f in self.schema.fields]
+        old = self.old
+        structs = dict(zip(given.structs, bound_to(self.frame, list(given.structs.values())), strict=True)) if given.structs else {}
+        columns = [self._column(f, assigned, structs, None if old is None else old[f.field_id], f.name) for f in self.schema.fields]
         if self.problems:
             raise refused("The new values do", self.problems)
         return columns
@@ -131,16 +138,20 @@ class NewColumns:
                     raise InvalidInput(f"Column {_name(path)}: {e.message}", hint=e.hint, column=_name(path)) from e
             raise
 
-    def _column(self, column: i.NestedField, assigned: Mapping[int, Column], old: Column | None, name: str) -> Column:
+    def _column(
+        self, column: i.NestedField, assigned: Mapping[int, Column], structs: Mapping[int, Column], old: Column | None, name: str
+    ) -> Column:
         """Return the new value of a column: assigned, rebuilt from assigned members, the old one, or the write default."""
         if column.field_id in assigned:
             return assigned[column.field_id]
         if isinstance(column.field_type, i.StructType) and _is_assigned_in(column.field_type, assigned):
             inside = [
-                self._column(m, assigned, None if old is None else old.getField(m.name), f"{name}.{m.name}").alias(m.name)
+                self._column(m, assigned, structs, None if old is None else old.getField(m.name), f"{name}.{m.name}").alias(m.name)
                 for m in column.field_type.fields
             ]
-            return F.struct(*inside)  # the struct itself is not null, as in Spark
+            whole = F.struct(*inside)  # the struct itself is not null, as in Spark, unless it comes from a struct of the source
+            given = structs.get(column.field_id)
+            return whole if given is None or old is None else F.when(given.isNotNull() | old.isNotNull(), whole)
         return absent_column(column, self.problems, name) if old is None else old
 
     def _fit(self, c: Column, have: s.DataType, path: tuple[i.NestedField, ...], origin: Origin) -> Column:

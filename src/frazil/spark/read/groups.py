@@ -30,8 +30,8 @@ from frazil.spec.transforms import IdentityTransform
 from frazil.storage import Storage
 
 _INT32, _INT64, _INT96 = 1, 2, 3  # Type in parquet.thrift
-_CONVERTED_TYPE = 6  # field number in SchemaElement
-_TIMESTAMP_MILLIS, _TIMESTAMP_MICROS = 9, 10  # ConvertedType; both are in UTC
+_CONVERTED_TYPE, _PRECISION = 6, 8  # field numbers in SchemaElement
+_TIMESTAMP_MICROS = 10  # ConvertedType, in UTC
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ def _by_name(root: ParquetNode, shape: Shape, mapping: NameMapping, constants: s
             elif column.field_id in shape.sensitive:
                 return None
             continue
-        if lowered.count(name.lower()) > 1 or not _same_by_name(columns[name], column.field_type):
+        if lowered.count(name.lower()) > 1 or column.field_id in shape.misread or not _same_by_name(columns[name], column.field_type):
             return None
         names.append((column.field_id, name))
     if len({n.lower() for _, n in names}) < len(names):
@@ -183,15 +183,22 @@ def _by_name(root: ParquetNode, shape: Shape, mapping: NameMapping, constants: s
 
 def _same_by_name(column: ParquetNode, type_: i.IcebergType) -> bool:
     """Tell whether Spark reads a column of a file without field ids as Iceberg defines it. Nested columns, INT96 and timestamps that are
-    not in UTC are left to Arrow."""
+    not in UTC are left to Arrow; so are instants in milliseconds and decimals of another precision, to which Spark cuts the constants of
+    pushed filters."""
     if column.children or column.physical in (None, _INT96):
         return False
     match type_:
         case i.TimestamptzType():
-            converted = next((value[0] >> 1 for number, _, value in column.others if number == _CONVERTED_TYPE), None)  # zigzag varint
-            return column.physical == _INT64 and converted in (_TIMESTAMP_MILLIS, _TIMESTAMP_MICROS)
+            return column.physical == _INT64 and _number_of(column, _CONVERTED_TYPE) == _TIMESTAMP_MICROS
+        case i.DecimalType():
+            return _number_of(column, _PRECISION) == type_.precision
         case i.IntegerType() | i.LongType():
             return column.physical in (_INT32, _INT64)
-        case i.BooleanType() | i.FloatType() | i.DoubleType() | i.StringType() | i.DateType() | i.BinaryType() | i.DecimalType():
+        case i.BooleanType() | i.FloatType() | i.DoubleType() | i.StringType() | i.DateType() | i.BinaryType():
             return True
     return False
+
+
+def _number_of(column: ParquetNode, wanted: int) -> int | None:
+    """Return a small number of a schema element, a zigzag varint of one byte."""
+    return next((value[0] >> 1 for number, _, value in column.others if number == wanted), None)

@@ -42,6 +42,7 @@ from frazil.spark.read.groups import ScanGroup, mapping_of, scan_groups
 from frazil.spark.scan import lookup
 from frazil.spark.scan.canary import still_by_id
 from frazil.spark.scan.file_keys import ROW_INDEX, by_rows
+from frazil.spark.scan.misread import misread_columns
 from frazil.spark.scan.narrowing import Narrowing, OnRun
 from frazil.spark.scan.parquet_scan import ScannedFiles, open_files
 from frazil.spark.scan.paths import hadoop_options
@@ -243,10 +244,11 @@ def _are_few(groups: Sequence[ScanGroup]) -> bool:
 
 def _shapes(plan: Plan, needed: _ScanColumns, keys: KeyColumns | None) -> dict[int, Shape]:
     """Return the shape to read by kind of deletes: files with equality deletes are read with the key columns of these, too."""
-    shapes = {NONE: shape_of(plan.metadata, needed.columns)}
+    misread = misread_columns(plan, Schema(*needed.columns))
+    shapes = {NONE: shape_of(plan.metadata, needed.columns, misread=misread)}
     if keys is not None:
         column_ids = {f.field_id for f in needed.columns}
-        shape = shape_of(plan.metadata, (*needed.columns, *(f for f in keys.fields if f.field_id not in column_ids)))
+        shape = shape_of(plan.metadata, (*needed.columns, *(f for f in keys.fields if f.field_id not in column_ids)), misread=misread)
         shapes[EQUALITY] = replace(shape, by_name_too=False) if keys.dropped else shape
     return shapes
 

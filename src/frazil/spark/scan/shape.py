@@ -3,7 +3,7 @@
 Spark selects columns by field id, but pushes filters into Parquet by name. If a column's name (or that of a field nested in it, in any
 case) ever belonged to another id, a pushed filter could be applied to the other column of a file. Such a column is read under an invented
 name, which no file has, so that Spark pushes nothing for it. The same is done for floats and doubles, since Parquet takes -0.0 and 0.0 for
-different values and Spark does not.
+different values and Spark does not, and for columns with constants that Spark's push-down cannot hold (`misread`).
 
 If a query needs only a part of a nested column, Spark drops the column's field ids from the read schema, and matches by name. So a nested
 column that has an invented name, or in which a field was renamed, is read whole (`opaque`): a cast that changes nothing but the ids in the
@@ -46,7 +46,7 @@ class Shape:
 
     `by_name_too`: matching by name would return the same rows, since no name ever changed. `sensitive`: ids of columns that Spark's scan
     would fill wrongly in files that lack them (defaults inside structs, defaults of binary types). `opaque`: ids of nested columns that
-    Spark must not prune.
+    Spark must not prune. `misread`: ids of columns on which Spark must push no filter (`misread.misread_columns`).
     """
 
     fields: tuple[NestedField, ...]
@@ -54,14 +54,18 @@ class Shape:
     by_name_too: bool
     sensitive: frozenset[int]
     opaque: frozenset[int] = frozenset()
+    misread: frozenset[int] = frozenset()
 
     def read_schema(self, time: bool) -> s.StructType:
         """Return the schema to give to Spark's scan. `time`: whether the session has Spark's TIME type switched on."""
         return s.StructType([read_field(f, self.names[f.field_id], time) for f in self.fields if not isinstance(f.field_type, UnknownType)])
 
 
-def shape_of(metadata: TableMetadata, fields: Iterable[NestedField], complete: bool = True) -> Shape:
-    """Decide how to read these top-level columns of a table. `complete`: the metadata lists every schema that files were written with."""
+def shape_of(
+    metadata: TableMetadata, fields: Iterable[NestedField], complete: bool = True, misread: frozenset[int] = frozenset()
+) -> Shape:
+    """Decide how to read these top-level columns of a table. `complete`: the metadata lists every schema that files were written with.
+    `misread`: as in Shape."""
     schema = Schema(*fields)
     ids_of, names_of = _history(metadata)
     complete = complete and history_is_complete(metadata)
@@ -70,7 +74,8 @@ def shape_of(metadata: TableMetadata, fields: Iterable[NestedField], complete: b
     for field_id in schema.by_id:
         path = (schema.find_column_name(field_id) or "").lower()
         top = (schema.parents[field_id] or (field_id,))[0]
-        if not complete or ids_of.get(path, set()) - {field_id} or path.startswith(_RESERVED) or _is_pushed_float(schema, field_id):
+        taken = not complete or ids_of.get(path, set()) - {field_id} or path.startswith(_RESERVED)
+        if taken or field_id in misread or _is_pushed_float(schema, field_id):
             unsafe.add(top)
         if not complete or len(names_of.get(field_id, ())) > 1:
             renamed.add(top)
@@ -78,7 +83,7 @@ def shape_of(metadata: TableMetadata, fields: Iterable[NestedField], complete: b
     names = {f.field_id: _invented(f.field_id, used_names) if f.field_id in unsafe else f.name for f in schema.fields}
     nested = {f.field_id for f in schema.fields if children(f.field_type)}
     opaque = frozenset(nested & (unsafe | renamed))
-    return Shape(schema.fields, names, not (unsafe or renamed), frozenset(_sensitive(schema)), opaque)
+    return Shape(schema.fields, names, not (unsafe or renamed), frozenset(_sensitive(schema)), opaque, misread)
 
 
 def _is_pushed_float(schema: Schema, field_id: int) -> bool:

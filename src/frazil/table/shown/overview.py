@@ -20,7 +20,6 @@ def facts(name: str, metadata: TableMetadata, metadata_location: str) -> list[tu
     partition = ", ".join(_term(names.get(f.source_id, f"#{f.source_id}"), str(f.transform)) for f in spec.fields)
     sort = ", ".join(f"{names.get(f.source_id, f.source_id)} {f.direction.value}" for f in order.fields)
     when = time_text(snapshot.timestamp_ms) if snapshot else ""
-    rows, files = summary.get("total-records", ""), summary.get("total-data-files", "0")
     pairs = [
         ("table", f"{name}  (Iceberg v{metadata.format_version})"),
         ("location", metadata.location),
@@ -28,11 +27,22 @@ def facts(name: str, metadata: TableMetadata, metadata_location: str) -> list[tu
         *([("sorted by", sort)] if sort else []),
         *([("primary key", ", ".join(sorted(schema.identifier_field_names())))] if schema.identifier_field_ids else []),
         ("snapshot", f"{snapshot.snapshot_id}  {snapshot.operation}, {when}" if snapshot else "none yet"),
-        *([("rows", f"{int(rows):,} in {int(files):,} files")] if rows.isdigit() and files.isdigit() else []),
+        *([("rows", rows)] if (rows := _rows(summary, metadata.format_version)) else []),
         *([("refs", listed(sorted(metadata.refs)))] if len(metadata.refs) > 1 else []),
         ("metadata", metadata_location.rsplit("/", 1)[-1]),
     ]
     return [(label, shortened(value, 200)) for label, value in pairs]
+
+
+def _rows(summary: Summary, version: int) -> str:
+    """Tell the rows in the data files, and that delete files have not been subtracted, which takes more than the summary to do."""
+    rows, files = summary.get("total-records", ""), summary.get("total-data-files", "0")
+    if not (rows.isdigit() and files.isdigit()):
+        return ""
+    deletes = summary.get("total-delete-files", "0" if version == 1 else "")
+    number = f"{int(deletes):,} " if deletes.isdigit() else ""
+    some = "" if number == "0 " else f", before the deletes of {number}delete files, which count() subtracts"
+    return f"{int(rows):,} in {int(files):,} files{some}"
 
 
 def _term(column: str, transform: str) -> str:
