@@ -114,9 +114,8 @@ class TableCommit:
     def __post_init__(self) -> None:
         properties = self.base.metadata.properties  # as the table was loaded: what others change meanwhile counts for the next commit
         self.retries = COMMIT_RETRY.retries.of(properties)
-        self.shortest, self.longest, self.total = (
-            p.of(properties) / 1000 for p in (COMMIT_RETRY.shortest, COMMIT_RETRY.longest, COMMIT_RETRY.total)
-        )
+        self.longest, self.total = (p.of(properties) / 1000 for p in (COMMIT_RETRY.longest, COMMIT_RETRY.total))
+        self.shortest = COMMIT_RETRY.shortest.of(properties) / 1000 if COMMIT_RETRY.shortest.name in properties else self.longest
 
     def run(self) -> CommitOutcome:
         """Commit the actions and return the outcome. The steps of the loop:
@@ -216,10 +215,11 @@ class TableCommit:
             )  # fmt: skip
 
     def pause(self, lost: float) -> float:
-        """Compute the seconds before the next attempt: the time that the lost attempt took, doubled with each attempt, within the
-        properties commit.retry.*: at most min-wait-ms, doubled as well, and at most max-wait-ms."""
-        doubled = 2.0 ** (self.context.attempt - 2)
-        return min(lost * doubled * random.uniform(1.0, 2.0), self.shortest * doubled, self.longest)
+        """Compute the seconds before the next attempt: the time that the lost attempt took, four times as long with each attempt, at most
+        max-wait-ms and, where the table sets it, min-wait-ms, which is doubled. Slow stores need long pauses: who tries again sooner than
+        the others can commit loses again."""
+        attempt = self.context.attempt
+        return min(lost * random.uniform(1.0, 2.0) * 4.0 ** (attempt - 3), self.shortest * 2.0 ** (attempt - 2), self.longest)
 
     def swap(self, ready: PreparedCommit) -> Committed | Conflict | Unknown:
         """Swap the table's metadata and return the catalog's answer. A FrazilError is raised only when nothing was applied; any other error
