@@ -65,6 +65,8 @@ class Context:
     """By action, paths of manifests that it need not read again."""
     planned_anew: dict[int, int] = field(default_factory=dict)
     """By action, how often it was planned anew (see `planned_change`)."""
+    seconds_planning: float = 0.0
+    """How long actions were planned anew in all: other writers do not take as long for a commit."""
 
     @property
     def storage(self) -> Storage:

@@ -9,6 +9,7 @@ this commit, so that the next compaction of this machine comes after it.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -105,7 +106,9 @@ class PlannedChange:
         own = frozenset(context.snapshot_ids())
         others = (s.snapshot_id for s in metadata.ancestors(parent_of(metadata, self.branch)) if s.snapshot_id not in own)
         self.read = next(others, None)
+        begun = time.monotonic()
         self.planned = self.anew(metadata, self.read, own)
+        context.seconds_planning += time.monotonic() - begun
         self.earlier = context.planned_anew_before()
         context.output.written += (f for f in self.planned.written if f not in self.first)
         context.plan_anew()

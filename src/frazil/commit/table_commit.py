@@ -136,17 +136,17 @@ class TableCommit:
             with turn(self.base, patience, self.write_new_manifests) as others_were_first:
                 if others_were_first or lost:
                     self.next_base()  # an attempt on metadata that is known to be stale would be lost
-                begun = time.monotonic()
+                begun, planning = time.monotonic(), self.context.seconds_planning
                 ready, outcome = self.attempt()
                 if isinstance(outcome, Conflict) and not (others_were_first or lost):  # the table was loaded long ago, as a rule
-                    begun = time.monotonic()
+                    begun, planning = time.monotonic(), self.context.seconds_planning
                     ready, outcome = self.attempt()
             if isinstance(ready, AlreadyDone) and ready.snapshot_id in self.context.snapshot_ids():
                 # An earlier attempt of this commit was applied, and its snapshot has been expired since.
                 return self.succeeded(self.base)
             match outcome:
                 case Conflict():
-                    lost = time.monotonic() - begun
+                    lost = max(1e-3, time.monotonic() - begun - (self.context.seconds_planning - planning))
                     self.sleep(self.pause(lost))
                 case _ if ready is None or isinstance(ready, AlreadyDone):
                     self.take_back()

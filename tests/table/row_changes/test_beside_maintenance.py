@@ -33,7 +33,7 @@ Change = Callable[[Table], Any]
 @pytest.fixture
 def table(catalog: Catalog, mode: str, version: int) -> Table:
     """Two files in each of two partitions."""
-    modes = {f"write.{verb}.mode": mode for verb in ("delete", "update", "merge")}
+    modes = {f"write.{verb}.mode": mode for verb in ("delete", "update", "merge")} | {"commit.retry.max-wait-ms": "20"}
     table = catalog.create_table("db.t", "id bigint, p string, v bigint", partition_by=["p"], format_version=version, properties=modes)
     for part in (START[:4], START[4:]):
         table.append(frame_of(part))
