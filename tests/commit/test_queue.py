@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 import threading
 import time
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -284,6 +286,93 @@ def test_pauses_follow_what_an_attempt_takes_and_the_properties_bound_them(backe
 
     free = pauses(min_wait_ms="600000", max_wait_ms="600000")
     assert len(free) == 3, "the first retry begins at once: what was loaded is old, as a rule"
-    assert all(0.05 * 2**n <= seconds for n, seconds in enumerate(free)) and sum(free) < MOMENT, "far below what the properties allow"
+    assert all(0.05 * 4**n <= seconds for n, seconds in enumerate(free)) and sum(free) < MOMENT, "far below what the properties allow"
     assert pauses(min_wait_ms="3", max_wait_ms="8") == [0.006, 0.008, 0.008]
     assert pauses(min_wait_ms="0", max_wait_ms="8") == [0.0, 0.0, 0.0]
+
+
+@KINDS
+def test_pauses_are_not_cut_to_what_is_too_short_for_a_slow_store(backend: CatalogBackend, table: LoadedTable) -> None:
+    slept = list[float]()
+    flaky = FlakyBackend(backend, ["conflict"] * 9, before_swap=lambda turn: time.sleep(0.15))
+    with pytest.raises(CommitFailedException, match="after 5 attempts"):
+        commit(flaky, table, [append(1)], sleep=slept.append)
+    assert len(slept) == 3 and all(0.15 * 4**n <= seconds for n, seconds in enumerate(slept)), "the default of min-wait-ms is no bound"
+
+
+# The lock file ------------------------------------------------------------------------------------------------------------------------
+
+
+def in_a_bucket(kind: str, place: Path) -> LoadedTable:
+    """A table that does not lie on a local disk, as far as the queue can see."""
+    table = table_of(kind, place)
+    metadata = replace(table.metadata, location="s3://bucket/t")
+    return replace(table, metadata=metadata, metadata_location="s3://bucket/t/metadata/v1.metadata.json")
+
+
+def holds_the_turn_of_a_table_in_a_bucket(kind: str, place: Path) -> None:
+    with turn(in_a_bucket(kind, place)):
+        (place / "holds").touch()
+        time.sleep(600)
+
+
+@pytest.mark.disk
+def test_processes_wait_for_each_other_wherever_the_table_lies(tmp_path: Path) -> None:
+    make_table(backend_of("path", tmp_path))
+    child = started(holds_the_turn_of_a_table_in_a_bucket, "path", tmp_path, place=tmp_path)
+    wait_until(tmp_path / "holds", child)
+    try:
+        others, seconds = turn_comes(in_a_bucket("path", tmp_path), 0.3)
+        assert others and 0.3 <= seconds < MOMENT
+    finally:
+        child.process.kill()
+    child.wait(MOMENT)
+    assert turn_comes(in_a_bucket("path", tmp_path))[0] is False
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A temporary folder of this test alone."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+def test_however_many_tables_there_are_one_empty_file_is_left(temporary: Path, tmp_path: Path) -> None:
+    table = make_table(backend_of("memory", tmp_path))
+    open_before = len(os.listdir("/proc/self/fd"))
+    for _ in range(20):
+        with turn(replace(table, metadata=replace(table.metadata, table_uuid=str(uuid.uuid4())))):
+            (lock,) = [f for f in temporary.rglob("*") if f.is_file()]
+            assert lock.stat().st_mode & 0o777 == 0o600 and lock.parent.stat().st_mode & 0o777 == 0o700
+    assert lock.stat().st_size == 0 and len(os.listdir("/proc/self/fd")) == open_before
+
+
+@pytest.mark.parametrize("trap", ["link", "file", "writable", "link to a file"])
+def test_what_others_have_prepared_in_the_temporary_folder_is_not_used(trap: str, temporary: Path, tmp_path: Path) -> None:
+    table, name = make_table(backend_of("memory", tmp_path)), temporary / f"frazil-{os.geteuid()}"
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    match trap:
+        case "link":
+            name.symlink_to(theirs)
+        case "file":
+            name.write_text("theirs")
+        case "writable":
+            name.mkdir()
+            name.chmod(0o777)
+        case _:
+            name.mkdir(0o700)
+            (name / "commits.lock").symlink_to(theirs / "lock")
+    with turn(table) as others:
+        assert not others
+    assert list(theirs.iterdir()) == [] and not (name / "commits.lock").is_file()
+    assert not name.is_file() or name.read_text() == "theirs"
+
+
+def test_without_a_temporary_folder_the_commit_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make_table(backend_of("memory", tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
+    with turn(table) as others:
+        assert not others

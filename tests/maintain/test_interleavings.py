@@ -111,23 +111,6 @@ def laid(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Cells]:
 
 
 EVERYONE = {**WRITERS, **PROCEDURES}
-PROCEDURE_FAILS = {("rewrite_data_files", "rewrite_data_files")}
-"""(procedure, who commits meanwhile): here all files that were rewritten are gone. Everywhere else the procedure succeeds."""
-WRITER_FAILS = {
-    "append": "",
-    "add_files": "",
-    "copy-on-write delete": "rewrite_data_files convert_equality_deletes",
-    "merge-on-read delete": "rewrite_data_files",
-    "merge-on-read update": "rewrite_data_files convert_equality_deletes",
-    "upsert": "rewrite_data_files convert_equality_deletes",
-    "overwrite": "rewrite_data_files convert_equality_deletes",
-}
-"""Who commits while a writer works, such that it fails, under either isolation level: procedures that remove its files, or add deletes to
-them. Everywhere else the writer succeeds."""
-VECTOR_FAILS = {"merge-on-read delete": "convert_equality_deletes rewrite_position_deletes", "merge-on-read update": "rewrite_position_deletes"}
-"""The same in format version 3 alone, where a file has one vector: two new ones of one file are a conflict."""
-
-
 @VERSIONS
 @PARTS
 def test_procedures_succeed_beside_whoever_commits_meanwhile(laid: Callable[[int], Cells], part: int, version: int) -> None:
@@ -137,22 +120,19 @@ def test_procedures_succeed_beside_whoever_commits_meanwhile(laid: Callable[[int
             if (n * len(EVERYONE) + m + version) % 16 == part:
                 rows = table.rows_after(other)
                 outcome = table.outcome(procedure, commit)
-                assert outcome == ("conflict" if (name, other) in PROCEDURE_FAILS else "done"), (name, other)
+                assert outcome == "done", (name, other)
                 table.check(rows, (name, other))
 
 
 @VERSIONS
 @PARTS
-def test_writers_fail_where_a_procedure_has_taken_their_files_and_succeed_elsewhere(
-    laid: Callable[[int], Cells], part: int, version: int
-) -> None:
+def test_writers_succeed_beside_whatever_procedure_commits_meanwhile(laid: Callable[[int], Cells], part: int, version: int) -> None:
     table = laid(version)
     for n, (name, write) in enumerate(WRITERS.items()):
-        fails = f"{WRITER_FAILS[name]} {VECTOR_FAILS.get(name, '') if version == 3 else ''}".split()
         for m, (other, procedure) in enumerate(PROCEDURES.items()):
             for k, level in enumerate(("serializable", "snapshot")):
                 if ((n * len(PROCEDURES) + m) * 2 + k + version) % 16 == part:
-                    rows = table.rows_after(other if other in fails else name)
+                    rows = table.rows_after(name)
                     outcome = table.outcome(lambda t, write=write, level=level: write(t, isolation_level=level), procedure)
-                    assert outcome == ("conflict" if other in fails else "done"), (name, other, level)
+                    assert outcome == "done", (name, other, level)
                     table.check(rows, (name, other, level))

@@ -98,9 +98,11 @@ def refused(late: str, early: str, where: str, level: str, mode: str, version: i
         return False
     if late == "rewrite":
         return early != "append"
+    if early == "rewrite":  # no row was changed: the late one is planned anew
+        return False
     if early == "append":  # serializable: nobody may add rows that the other would have seen
         return level == "serializable" and (where == "row" or late == "overwrite")
-    if late == "overwrite" or early in ("overwrite", "rewrite"):
+    if "overwrite" in (late, early):
         return True
     if (
         mode == "copy-on-write" or version >= 3 or late != "delete"

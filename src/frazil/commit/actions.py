@@ -7,7 +7,7 @@ Conflict checks read the snapshots after `starting_snapshot_id`, the one that th
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from frazil.commit import conflicts
@@ -55,6 +55,10 @@ class SnapshotAction:
     def target(self) -> SnapshotTarget:
         return SnapshotTarget(self.branch, self.snapshot_properties, self.stage_only, self.wap_id)
 
+    def validate_rows(self, metadata: TableMetadata, context: Context) -> None:
+        """Raise ValidationException if other writers have changed rows that this action relies on; snapshots that only moved rows to other
+        files do not count. An action that validates nothing relies on none."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedAction(SnapshotAction):
@@ -76,6 +80,21 @@ class CheckedAction(SnapshotAction):
         """Return the history since the start, without snapshots of this commit itself (earlier steps of a transaction)."""
         parent, own = parent_of(metadata, self.branch), frozenset(context.snapshot_ids())
         return History(metadata, context.storage, parent, self.starting_snapshot_id, self.case_sensitive, self.zone, own)
+
+    def validate(self, history: History) -> None:
+        """Raise ValidationException for what speaks against this action in the history."""
+
+    def validate_rows(self, metadata: TableMetadata, context: Context) -> None:
+        history = replace(self.history(metadata, context), only_rows=True)
+        self.validate(history)
+        if self.checks_deletes and self.relies_on_deletes:
+            conflicts.no_deleted_rows(history, AlwaysTrue() if self.conflict_filter is None else self.conflict_filter)
+
+    @property
+    def relies_on_deletes(self) -> bool:
+        """Tell whether rows that others delete from the files of this action are a conflict. When those files were rewritten meanwhile, the
+        deletes are looked for by the filter, as nothing tells which of the new files hold the rows."""
+        return False
 
     @property
     def checks_deletes(self) -> bool:
@@ -119,7 +138,7 @@ class OverwriteFiles(CheckedAction):
     def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update]:
         if self.check_added:
             self._check_added(metadata)
-        self._validate(metadata, context)
+        self.validate(self.history(metadata, context))
         required = bool(self.removed)  # otherwise rows of a missing file, rewritten in `added`, would be in the table twice
         removal = Removal(
             tuple(self.removed), row_filter=self.row_filter, case_sensitive=self.case_sensitive, zone=self.zone, required=required
@@ -135,8 +154,12 @@ class OverwriteFiles(CheckedAction):
                     f"Cannot append file with rows that do not match filter: {self.row_filter}: {f.file_path}", file=f.file_path
                 )  # fmt: skip
 
-    def _validate(self, metadata: TableMetadata, context: Context) -> None:
-        history, by_filter = self.history(metadata, context), not isinstance(self.row_filter, AlwaysFalse)
+    @property
+    def relies_on_deletes(self) -> bool:
+        return bool(self.removed)
+
+    def validate(self, history: History) -> None:
+        by_filter = not isinstance(self.row_filter, AlwaysFalse)
         if self.checks_data:
             own = self.row_filter if by_filter and not self.removed else AlwaysTrue()
             conflicts.no_added_data_files(history, own if self.conflict_filter is None else self.conflict_filter)
@@ -166,7 +189,7 @@ class ReplacePartitions(CheckedAction):
             return ()
         keys = frozenset(partition_key(f.spec_id, f.partition) for f in self.files)
         whole = all(metadata.spec_by_id(f.spec_id).unpartitioned for f in self.files)
-        self._validate(keys, whole, metadata, context)
+        self._validate(keys, whole, replace(self.history(metadata, context), only_rows=True))
         row_filter = AlwaysTrue() if whole else AlwaysFalse()
         removal = Removal(partitions=keys, row_filter=row_filter, append_only=self.append_only)
         change = Change("overwrite", added=self.files, removal=removal, properties={"replace-partitions": "true"})
@@ -176,8 +199,9 @@ class ReplacePartitions(CheckedAction):
             text = f"Cannot commit file that conflicts with existing partition: {e.partition}"
             raise ValidationException(text, table=metadata.location) from e
 
-    def _validate(self, keys: Collection[Any], whole: bool, metadata: TableMetadata, context: Context) -> None:
-        history = self.history(metadata, context)
+    def _validate(self, keys: Collection[Any], whole: bool, history: History) -> None:
+        """Check for conflicts with changes of rows. The partitions are emptied as they are at the commit, so that files which hold the same
+        rows as others before them are none."""
         if self.checks_data and whole:
             conflicts.no_added_data_files(history, AlwaysTrue())
         elif self.checks_data:
@@ -257,7 +281,7 @@ class RowDelta(CheckedAction):
 
     def apply(self, metadata: TableMetadata, context: Context) -> Sequence[Update]:
         history = self.history(metadata, context)
-        self._validate(history)
+        self.validate(history)
         deletes = self._still_needed(history, context)
         change = Change(
             self._operation(), added=self.added, added_deletes=deletes, removal=Removal(tuple(self.removed), required=True),
@@ -277,7 +301,11 @@ class RowDelta(CheckedAction):
         context.unneeded[context.action] = {f.file_path for f in self.added_deletes} - {f.file_path for f in needed}
         return needed
 
-    def _validate(self, history: History) -> None:
+    @property
+    def relies_on_deletes(self) -> bool:
+        return self.check_new_deletes
+
+    def validate(self, history: History) -> None:
         if both := sorted({f.file_path for f in self.removed} & set(self.referenced)):
             raise ValidationException(f"Cannot delete data files {both} that are referenced by new delete files", files=both)
         if history.parent is None:

@@ -31,13 +31,22 @@ ADD_DELETE_FILES = frozenset({"overwrite", "delete"})
 ADD_VECTORS = frozenset({"overwrite", "delete", "replace"})
 ANY = frozenset({"append", "overwrite", "delete", "replace"})
 _SHOWN = 10
+SAME_ROWS = "frazil.same-rows"
+"""Entry of the summary of an "overwrite" that changes no row, so that nobody takes it for a change of the table."""
 ManifestWithEntries = tuple[ManifestFile, pa.Table]
 Flags = npt.NDArray[np.bool_]
 
 
+def holds_the_same_rows(snapshot: Snapshot) -> bool:
+    """Tell whether a snapshot holds the same rows as its parent, as maintenance leaves them. The conversion of equality deletes is an
+    "overwrite", but marked."""
+    return snapshot.operation == "replace" or snapshot.summary.get(SAME_ROWS) == "true"
+
+
 @dataclass(frozen=True)
 class History:
-    """Hold the snapshots after `start` (None: all) up to the branch head `parent`, without those of this commit itself (`own`)."""
+    """Hold the snapshots after `start` (None: all) up to the branch head `parent`, without those of this commit itself (`own`).
+    `only_rows`: also without those that hold the same rows as their parents."""
 
     metadata: TableMetadata
     storage: Storage
@@ -46,6 +55,7 @@ class History:
     case_sensitive: bool = True
     zone: str = "UTC"
     own: frozenset[int] = frozenset()
+    only_rows: bool = False
 
     @cached_property
     def snapshots(self) -> tuple[Snapshot, ...]:
@@ -57,7 +67,7 @@ class History:
             if s.snapshot_id == self.start:
                 return tuple(later)
             last = s
-            if s.snapshot_id not in self.own:
+            if s.snapshot_id not in self.own and not (self.only_rows and holds_the_same_rows(s)):
                 later.append(s)
         if last is not None and last.parent_snapshot_id != self.start:
             raise ValidationException(

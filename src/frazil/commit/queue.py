@@ -3,14 +3,20 @@
 Of writers that try at the same time all lose but one, and each lost attempt costs as much as a commit; in a queue each commits once. The
 queue only saves work: the catalog's compare-and-swap decides which commit was first, so a writer that does not queue (another machine,
 another engine), or has no patience left, simply tries. A process that ends loses its place, since the kernel releases its lock.
+
+Processes share one lock file of their user in the machine's temporary folder, in which each table has a byte. So the queue does not depend
+on where a table lies, and the file never grows: locks are on bytes that need not exist.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import random
+import stat
+import tempfile
 import threading
 import time
 from collections import deque
@@ -18,11 +24,12 @@ from collections.abc import Callable, Iterator
 from weakref import WeakValueDictionary
 
 from frazil.catalog.base import LoadedTable
-from frazil.storage.locations import scheme_of
 
 PATIENCE = 10.0
 """Seconds that a commit waits for its turn at most: a writer that hangs during its own turn delays no other for longer."""
-_LOOK_AGAIN = 0.002  # seconds, roughly, between two attempts to lock a folder that another process has locked
+_LOOK_AGAIN = (0.002, 0.02)
+"""Seconds, roughly, between two attempts to lock what another process has locked: at first, and after a while. Looking takes processor
+time from those who work, and with many that wait one of them looks soon."""
 
 
 class _Place:
@@ -72,13 +79,74 @@ class _Line:
                 self._others.remove(place)
 
 
+class _LockFile:
+    """Lock bytes of the file that all processes of this user on this machine lock.
+
+    The locks belong to the process (POSIX), so that a forked child has none; closing the file would release all of them, so it is open as
+    long as any thread has a turn.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._descriptor: int | None = None
+        self._users = 0
+
+    def enter(self) -> int | None:
+        """Return the descriptor of the open file; None where there is none that is safe to use."""
+        with self._lock:
+            if self._users == 0:
+                self._descriptor = _opened()
+            self._users += 1
+            return self._descriptor
+
+    def leave(self) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                self.close()
+
+    def reset(self) -> None:
+        """Close the file in a forked process, where another thread may have held the lock of this object for ever."""
+        self._lock = threading.Lock()
+        self.close()
+
+    def close(self) -> None:
+        if self._descriptor is not None:
+            with contextlib.suppress(OSError):
+                os.close(self._descriptor)
+            self._descriptor = None
+
+
+def _opened() -> int | None:
+    """Open the lock file, in a folder that only this user can write to. Other users can prepare a folder or a link of that name in the
+    temporary folder: theirs is not used, and then processes do not wait for each other."""
+    user = os.geteuid()
+    try:
+        path = os.path.join(tempfile.gettempdir(), f"frazil-{user}")
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(path, 0o700)
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            owned = os.fstat(folder)
+            if owned.st_uid != user or owned.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                return None
+            return os.open("commits.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
+        finally:
+            os.close(folder)
+    except OSError:
+        return None
+
+
 _lines: WeakValueDictionary[str, _Line] = WeakValueDictionary()
 _lines_lock = threading.Lock()
-_locked: set[int] = set()  # descriptors of folders that this process has locked
+_file = _LockFile()
 
 
-def _line(table: LoadedTable) -> _Line:
-    key = table.metadata.table_uuid or table.metadata.location
+def _key(table: LoadedTable) -> str:
+    return table.metadata.table_uuid or table.metadata.location
+
+
+def _line(key: str) -> _Line:
     with _lines_lock:
         line = _lines.get(key)
         if line is None:
@@ -94,7 +162,8 @@ def turn(table: LoadedTable, patience: float = PATIENCE, meanwhile: Callable[[],
     `meanwhile` is called when there are others to wait for. The code in the block must be right without being alone, since a wait ends
     when patience runs out. A thread that holds a turn gets another one at once.
     """
-    line, place, until = _line(table), _Place(), time.monotonic() + patience
+    key = _key(table)
+    line, place, until = _line(key), _Place(), time.monotonic() + patience
     if line.is_first(place.thread):
         yield False
         return
@@ -103,65 +172,60 @@ def turn(table: LoadedTable, patience: float = PATIENCE, meanwhile: Callable[[],
         if others:
             meanwhile()
             line.wait(place, until - time.monotonic())
-        with _folder(table) as descriptor:
-            if descriptor is not None and not _locks(descriptor):
+        with _byte(key) as byte:
+            if byte is not None and not _locks(*byte):
                 if not others:
                     meanwhile()
                 others = True
-                _wait_for(descriptor, until)
+                _wait_for(*byte, until)
             yield others
     finally:
         line.leave(place)
 
 
 @contextlib.contextmanager
-def _folder(table: LoadedTable) -> Iterator[int | None]:
-    """Open the folder of a table's metadata, whose lock the processes of a machine share; None where there is none on a local disk."""
-    where = table.metadata_location
-    if "://" in where and scheme_of(where) != scheme_of(table.metadata.location):
-        where = ""  # servers of catalogs may name an address of their own in place of a file
-    path = table.storage.local_path(where) if where else None
+def _byte(key: str) -> Iterator[tuple[int, int] | None]:
+    """Return the lock file and the byte of a table in it, and unlock the byte at the end of the block."""
+    file = _file
+    descriptor = file.enter()
     try:
-        descriptor = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) if path else None
-    except OSError:
-        descriptor = None
-    if descriptor is None:
-        yield None
-        return
-    _locked.add(descriptor)
-    try:
-        yield descriptor
+        if descriptor is None:
+            yield None
+            return
+        byte = int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest()) >> 2
+        try:
+            yield descriptor, byte
+        finally:
+            with contextlib.suppress(OSError):
+                fcntl.lockf(descriptor, fcntl.LOCK_UN, 1, byte)
     finally:
-        _locked.discard(descriptor)
-        with contextlib.suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_UN)  # for a process that was forked meanwhile has the descriptor as well
-        os.close(descriptor)
+        file.leave()
 
 
-def _locks(descriptor: int) -> bool:
-    """Lock a folder; False: another process has the lock. Where folders cannot be locked (some network mounts), nobody has it."""
+def _locks(descriptor: int, byte: int) -> bool:
+    """Lock a byte; False: another process has the lock. Where files cannot be locked (some mounts), nobody has it."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
+    except (BlockingIOError, PermissionError):  # POSIX leaves to the system which of both it is
         return False
     except OSError:
         return True
     return True
 
 
-def _wait_for(descriptor: int, until: float) -> None:
-    while time.monotonic() < until and not _locks(descriptor):
-        time.sleep(random.uniform(0.5, 1.5) * _LOOK_AGAIN)
+def _wait_for(descriptor: int, byte: int, until: float) -> None:
+    begun, (shortest, longest) = time.monotonic(), _LOOK_AGAIN
+    while (now := time.monotonic()) < until and not _locks(descriptor, byte):
+        time.sleep(random.uniform(0.5, 1.5) * min(max(shortest, (now - begun) / 10), longest))
 
 
 def _after_fork() -> None:
     """Reset the queue in a forked process: the waiting threads and the locks belong to the parent."""
-    global _lines_lock
+    global _lines_lock, _file
     _lines_lock = threading.Lock()
     _lines.clear()
-    while _locked:
-        with contextlib.suppress(OSError):
-            os.close(_locked.pop())
+    inherited, _file = _file, _LockFile()
+    inherited.reset()
 
 
 os.register_at_fork(after_in_child=_after_fork)

@@ -8,13 +8,11 @@ from dataclasses import dataclass, replace
 from frazil.commit import conflicts
 from frazil.commit.actions import RowDelta
 from frazil.commit.context import Context
+from frazil.commit.history import SAME_ROWS
 from frazil.commit.produce import SnapshotTarget
 from frazil.spec.data_file import DataFileContent
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.updates import Update
-
-SAME_ROWS = "frazil.same-rows"
-"""Entry of the summary of an "overwrite" that changes no row, so that nobody takes it for a change of the table."""
 
 
 @dataclass(frozen=True, kw_only=True)

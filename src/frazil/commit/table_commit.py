@@ -114,9 +114,8 @@ class TableCommit:
     def __post_init__(self) -> None:
         properties = self.base.metadata.properties  # as the table was loaded: what others change meanwhile counts for the next commit
         self.retries = COMMIT_RETRY.retries.of(properties)
-        self.shortest, self.longest, self.total = (
-            p.of(properties) / 1000 for p in (COMMIT_RETRY.shortest, COMMIT_RETRY.longest, COMMIT_RETRY.total)
-        )
+        self.longest, self.total = (p.of(properties) / 1000 for p in (COMMIT_RETRY.longest, COMMIT_RETRY.total))
+        self.shortest = COMMIT_RETRY.shortest.of(properties) / 1000 if COMMIT_RETRY.shortest.name in properties else self.longest
 
     def run(self) -> CommitOutcome:
         """Commit the actions and return the outcome. The steps of the loop:
@@ -137,17 +136,17 @@ class TableCommit:
             with turn(self.base, patience, self.write_new_manifests) as others_were_first:
                 if others_were_first or lost:
                     self.next_base()  # an attempt on metadata that is known to be stale would be lost
-                begun = time.monotonic()
+                begun, planning = time.monotonic(), self.context.seconds_planning
                 ready, outcome = self.attempt()
                 if isinstance(outcome, Conflict) and not (others_were_first or lost):  # the table was loaded long ago, as a rule
-                    begun = time.monotonic()
+                    begun, planning = time.monotonic(), self.context.seconds_planning
                     ready, outcome = self.attempt()
             if isinstance(ready, AlreadyDone) and ready.snapshot_id in self.context.snapshot_ids():
                 # An earlier attempt of this commit was applied, and its snapshot has been expired since.
                 return self.succeeded(self.base)
             match outcome:
                 case Conflict():
-                    lost = time.monotonic() - begun
+                    lost = max(1e-3, time.monotonic() - begun - (self.context.seconds_planning - planning))
                     self.sleep(self.pause(lost))
                 case _ if ready is None or isinstance(ready, AlreadyDone):
                     self.take_back()
@@ -216,10 +215,11 @@ class TableCommit:
             )  # fmt: skip
 
     def pause(self, lost: float) -> float:
-        """Compute the seconds before the next attempt: the time that the lost attempt took, doubled with each attempt, within the
-        properties commit.retry.*: at most min-wait-ms, doubled as well, and at most max-wait-ms."""
-        doubled = 2.0 ** (self.context.attempt - 2)
-        return min(lost * doubled * random.uniform(1.0, 2.0), self.shortest * doubled, self.longest)
+        """Compute the seconds before the next attempt: the time that the lost attempt took, four times as long with each attempt, at most
+        max-wait-ms and, where the table sets it, min-wait-ms, which is doubled. Slow stores need long pauses: who tries again sooner than
+        the others can commit loses again."""
+        attempt = self.context.attempt
+        return min(lost * random.uniform(1.0, 2.0) * 4.0 ** (attempt - 3), self.shortest * 2.0 ** (attempt - 2), self.longest)
 
     def swap(self, ready: PreparedCommit) -> Committed | Conflict | Unknown:
         """Swap the table's metadata and return the catalog's answer. A FrazilError is raised only when nothing was applied; any other error

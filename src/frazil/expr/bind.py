@@ -50,6 +50,7 @@ from frazil.spec.types import (
     BinaryType,
     BooleanType,
     DecimalType,
+    FieldsByName,
     FixedType,
     IcebergType,
     ListType,
@@ -306,11 +307,10 @@ class _Binder:
 
 def resolve(schema: Schema, name: str, parts: Sequence[str], case_sensitive: bool = True) -> BoundReference:
     """Resolve a dotted name to a column, through structs only. If the parts match no path, the whole is tried as a name with dots."""
-    fields, path = schema.fields, []
+    struct: FieldsByName = schema
+    path: list[NestedField] = []
     for index, part in enumerate(parts):
-        matching = [f for f in fields if f.name == part]
-        if not matching and not case_sensitive:
-            matching = [f for f in fields if f.name.lower() == part.lower()]
+        matching = struct.fields_named(part, case_sensitive)
         if len(matching) > 1:
             raise ValidationError(f"Column {name!r} is ambiguous without case: {', '.join(f.name for f in matching)}.")
         if not matching:
@@ -319,7 +319,7 @@ def resolve(schema: Schema, name: str, parts: Sequence[str], case_sensitive: boo
         inside = matching[0].field_type
         if index + 1 < len(parts) and isinstance(inside, ListType | MapType):
             raise Unsupported(f"A filter cannot look inside the list or map {'.'.join(f.name for f in path)!r} ({name}).", column=name)
-        fields = inside.fields if isinstance(inside, StructType) else ()
+        struct = inside if isinstance(inside, StructType) else StructType()
     else:
         return _reference(path)
     if len(parts) == 1 and name.lower() in _FUNCTIONS_AS_WORDS and all(name.lower() != f.name.lower() for f in schema.fields):

@@ -16,6 +16,7 @@ from frazil.arrow.write.write_context import WriteContext
 from frazil.arrow.write.write_options import WriteOptions
 from frazil.catalog import LoadedTable
 from frazil.commit.cleanup import remove
+from frazil.commit.queue import turn
 from frazil.commit.replace_deletes import ReplaceDeletes
 from frazil.commit.table_commit import commit
 from frazil.errors import InvalidInput, ValidationException
@@ -64,7 +65,8 @@ def step_of(table: MaintainedTable, loaded: LoadedTable, branch: str, options: W
 
 
 def until_committed(table: MaintainedTable, branch: str, options: WriteOptions, work: Work, loaded: LoadedTable | None = None) -> bool:
-    """Do the work on the newest state and commit it; where another writer's commit came in between and matters, do it again.
+    """Do the work on the newest state and commit it; where another writer's commit came in between and matters, do it again,
+    the last time in the turn of the commit, for which the writers of this machine wait.
 
     `loaded`: the state to begin with, if it was loaded already. Returns whether there was anything to commit. Raises ValidationException
     when the work met a conflict each time (as often as commit.retry.num-retries says), CommitFailedException, CommitStateUnknownException.
@@ -79,6 +81,8 @@ def until_committed(table: MaintainedTable, branch: str, options: WriteOptions, 
         while True:
             step = step_of(table, loaded, branch, options)
             cleanup.enter_context(removing_files_on_error(step.write_context, table.runner, commits=True))
+            if conflicts and conflicts == retries:
+                cleanup.enter_context(turn(loaded))
             ready = work(step)
             if ready is None:
                 remove(loaded.storage, written, "deletes that were merged by others")

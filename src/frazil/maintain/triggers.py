@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
-from frazil.commit.replace_deletes import SAME_ROWS
+from frazil.commit.history import holds_the_same_rows
 from frazil.errors import InvalidInput, ValidationError
 from frazil.maintain.lease import LEASE_SECONDS
 from frazil.spec.durations import duration_ms
@@ -149,7 +149,7 @@ class Counted:
         for snapshot in islice(metadata.ancestors(head), READ_BACK):
             if snapshot.snapshot_id == self.seen or snapshot.timestamp_ms < self.since_ms:
                 break
-            if is_upkeep(snapshot):
+            if holds_the_same_rows(snapshot):
                 continue
             for name, entries in COUNTS.items():
                 counts[name] = counts.get(name, 0) + (sum(_number(snapshot, e) for e in entries) if entries else 1)
@@ -163,12 +163,6 @@ class Counted:
                 since = datetime.fromtimestamp(self.since_ms / 1000, UTC).isoformat(timespec="seconds")
                 return f"the last run was at {since}" if name == INTERVAL else f"{name} {count:,} of {limit:,}"
         return None
-
-
-def is_upkeep(snapshot: Snapshot) -> bool:
-    """Tell whether a snapshot holds the same rows as its parent: maintenance must not trigger maintenance. The conversion of equality
-    deletes is an "overwrite", but marked."""
-    return snapshot.operation == "replace" or snapshot.summary.get(SAME_ROWS) == "true"
 
 
 def _number(snapshot: Snapshot, entry: str) -> int:

@@ -22,6 +22,7 @@ from frazil.expr.functions.by_name import find_function
 from frazil.expr.nodes import Call, Expression, walk
 from frazil.expr.parse import parse
 from frazil.expr.sql_text import back_quoted
+from frazil.ops.anew import staged_change
 from frazil.ops.engine import ReadySource
 from frazil.ops.frames import is_spark_column
 from frazil.ops.stage import InputFrame, StagedWrite, evolve_to
@@ -62,22 +63,28 @@ def stage_merge(step: Step, rows: InputFrame, merge: Merge, mode: str | None = N
     checked = not unique and _checked_by_sql(step, rows, merge)
     # The engine that joins stages the source. A Spark frame is evaluated by Spark even if this process joins.
     staging_engine = step.engine if step.engine.evaluates_sql else rows.engine
-    with staging_engine.stage_source(rows.frame, step.write_context, step.schema, step.settings.case_sensitive) as ready:
-        step, before = _evolved(step, ready.schema, merge)
-        if unique:
-            refuse_without_key(ready.schema, unique, step.case_sensitive)
-        if unique and not merge.merge_schema:
-            refuse_unknown(ready.schema, step.schema, step.case_sensitive)
-        same = str if step.case_sensitive else str.lower
-        collated = [n for n in ready.collated if not unique or same(n) in map(same, unique)]
-        if collated and (unique or not step.engine.evaluates_sql):
-            raise _compared_otherwise(collated[0])
+    ready = step.resources.enter_context(
+        staging_engine.stage_source(rows.frame, step.write_context, step.schema, step.settings.case_sensitive)
+    )  # fmt: skip
+    step, before = _evolved(step, ready.schema, merge)
+    if unique:
+        refuse_without_key(ready.schema, unique, step.case_sensitive)
+    if unique and not merge.merge_schema:
+        refuse_unknown(ready.schema, step.schema, step.case_sensitive)
+    same = str if step.case_sensitive else str.lower
+    collated = [n for n in ready.collated if not unique or same(n) in map(same, unique)]
+    if collated and (unique or not step.engine.evaluates_sql):
+        raise _compared_otherwise(collated[0])
+    has_spark_columns = any(map(is_spark_column, merge.words))
+
+    def merged(step: Step) -> StagedWrite:
         bound = None
-        has_spark_columns = any(map(is_spark_column, merge.words))
         by_sql = has_spark_columns or bool(collated) or (writes and not unique and step.shuffles("merge", ready.schema))
         if not by_sql and (not step.engine.evaluates_sql or unique or ready.rows <= IN_TASKS):
             bound = step.in_grammar(partial(_bound, step, ready.schema, merge, bool(unique)))
-        staged = _by_sql(step, ready, merge, chosen, checked) if bound is None else _in_tasks(step, ready, bound, chosen, unique)
+        return _by_sql(step, ready, merge, chosen, checked) if bound is None else _in_tasks(step, ready, bound, chosen, unique)
+
+    staged = staged_change(step, merged)
     return replace(staged, actions=(*before, *staged.actions)) if staged.actions else staged
 
 
@@ -88,8 +95,12 @@ def stage_ready(step: Step, source: MergeSource, merge: Merge, mode: Mode) -> St
     Where the source holds whole rows, every one of them is written, into as few files as an append would make: tasks that look for the keys
     would each write a file for the rows that they find, and a stream would add that many files with every batch.
     """
-    bound = _bound(step, source.schema, merge, True)
-    return _replaced(step, source, bound, mode) if bound.takes_whole_rows else _joined(step, source, bound, mode, ())
+
+    def merged(step: Step) -> StagedWrite:
+        bound = _bound(step, source.schema, merge, True)
+        return _replaced(step, source, bound, mode) if bound.takes_whole_rows else _joined(step, source, bound, mode, ())
+
+    return staged_change(step, merged)
 
 
 def _compared_otherwise(column: str) -> InvalidInput:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
@@ -50,7 +51,8 @@ class TableOperation:
         self.actions: list[Action] = []
         self.written: list[str] = []
         self.seconds = 0.0
-        self.metrics: dict[str, int] = {}
+        self.resources = contextlib.ExitStack()
+        self._metrics: list[Mapping[str, int]] = []
         self.result = CommitResult(None, None, {}, dict(NOTHING))
         self._preview: Preview | None = None
         self._ended = False
@@ -96,7 +98,8 @@ class TableOperation:
         to_staged = to.with_metadata(self._preview.metadata(self.actions))
         settings = (engine if named else IN_PROCESS).settings(arguments.case_sensitive)
         reporter, start = reporter_of(self.backend, self.base.identifier), start_of(self.base.metadata, to)
-        return Step(to_staged, engine, runner, settings, start, self._preview.snapshot_ids, reporter=reporter)
+        staged = self._preview.snapshot_ids
+        return Step(to_staged, engine, runner, settings, start, staged, reporter=reporter, resources=self.resources)
 
     def run(self, stage: Callable[[TableOperation], StagedWrite]) -> None:
         """Run a write and stage its result. Nothing is read or written where the operation's txn was committed before."""
@@ -109,9 +112,16 @@ class TableOperation:
         """Stage the files and actions of a write, and add up its metrics."""
         self.written += staged.written
         self.seconds += staged.seconds
-        for name, count in staged.metrics.items():
-            self.metrics[name] = self.metrics.get(name, 0) + count
+        self._metrics.append(staged.metrics)
         self.stage(*staged.actions)
+
+    @property
+    def metrics(self) -> dict[str, int]:
+        """Return the sums of the metrics of all writes; the commit may change those of a write that it plans anew."""
+        total = Counter[str]()
+        for metrics in self._metrics:
+            total.update(metrics)
+        return dict(total)
 
     def stage(self, *actions: Action) -> None:
         """Stage actions for the commit; later steps see the new schema, spec and properties."""
@@ -145,7 +155,7 @@ class TableOperation:
             self._ended = True
             if not isinstance(error, CommitStateUnknownException):
                 remove(self.storage, self.written, "a transaction that failed")
-            self._forget_preview()
+            self._release()
 
     def commit(self) -> CommitResult:
         """Commit everything that is staged, as one new state of the table; afterwards nothing more can be staged.
@@ -153,7 +163,7 @@ class TableOperation:
         Raises CommitFailedException, ValidationException, CommitStateUnknownException.
         """
         if self.close():
-            with naming(self.name, self.base.metadata.location), self.forgetting_preview():
+            with naming(self.name, self.base.metadata.location), self.releasing():
                 outcome = self.publish()
             self.conclude(outcome)
         return self.result
@@ -164,17 +174,20 @@ class TableOperation:
         self._ended = True
         if self._done is not None:
             remove(self.storage, self.written, "a transaction that is done already")
-            self._forget_preview()
             self._skip(self._done)
-        return self._done is None and self.has_work
+        commits = self._done is None and self.has_work
+        if not commits:
+            self._release()
+        return commits
 
     @contextlib.contextmanager
-    def forgetting_preview(self) -> Iterator[None]:
-        """Remove the files of the preview at the end of the block, be it by an error."""
+    def releasing(self) -> Iterator[None]:
+        """Remove what the operation needs until its end at the end of the block, be it by an error: the files of the preview, the sources
+        of MERGEs."""
         try:
             yield
         finally:
-            self._forget_preview()
+            self._release()
 
     def conclude(self, outcome: CommitOutcome) -> None:
         """Take over the outcome of the commit as the operation's result."""
@@ -191,9 +204,10 @@ class TableOperation:
         tell(done, self.name, metadata or self.base.metadata)
         self.result = skipped(done.snapshot_id)
 
-    def _forget_preview(self) -> None:
+    def _release(self) -> None:
         if self._preview is not None:
             self._preview.remove()
+        self.resources.close()
 
     @property
     def is_done(self) -> bool:
@@ -234,7 +248,7 @@ def commit_operations(backend: CatalogBackend, operations: Sequence[TableOperati
     to_commit = [operation for operation in operations if operation.close()]
     with contextlib.ExitStack() as stack:
         for operation in to_commit:
-            stack.enter_context(operation.forgetting_preview())
+            stack.enter_context(operation.releasing())
         outcomes = commit_together(backend, [operation.part() for operation in to_commit])
     for operation, outcome in zip(to_commit, outcomes, strict=True):
         operation.conclude(outcome)

@@ -7,8 +7,9 @@ action commits both.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache, partial
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from frazil.commit.actions import DeleteFiles
 from frazil.errors import InvalidInput, Unsupported
 from frazil.expr.bind import bind, bind_term
 from frazil.expr.nodes import AlwaysTrue, Expression, Predicate
+from frazil.ops.anew import staged_change
 from frazil.ops.engine import RowChanges
 from frazil.ops.frames import is_spark_column
 from frazil.ops.reading import predicate_of
@@ -53,6 +55,10 @@ def delete(step: Step, where: Any, mode: str | None = None) -> StagedWrite:
 
     `mode`: copy-on-write or merge-on-read; None: the table's write.delete.mode.
     """
+    return staged_change(step, partial(_deleted, where=where, mode=mode))
+
+
+def _deleted(step: Step, where: Any, mode: str | None) -> StagedWrite:
     chosen = mode_of("delete", step.metadata, mode, step.to.options)
     bound = step.in_grammar(lambda: _bound(step, where))
     if bound is None:
@@ -83,32 +89,38 @@ def overwrite(step: Step, rows: InputFrame, where: Any) -> StagedWrite:
     Files that match in part keep their other rows, copied or with deletes as write.delete.mode says. The commit then checks at least
     for concurrent deletes in these files, as for any row-level change.
     """
-    mode = COPY_ON_WRITE if isinstance(where, AlwaysTrue) else None
     check_overwrite(step.to, where)
+    new = cache(partial(written, rows, step.to))
+    return staged_change(step, partial(_overwritten, new=new, where=where))
+
+
+def _overwritten(step: Step, new: Callable[[], StagedWrite], where: Any) -> StagedWrite:
+    """Remove the rows, and stage their removal together with the new rows, which are written once."""
+    mode = COPY_ON_WRITE if isinstance(where, AlwaysTrue) else None
     bound = step.in_grammar(lambda: _bound(step, where))
     if bound is None:
         chosen = mode_of("delete", step.metadata, mode)
         changes = _by_sql(step, "delete", chosen, where)
-        return _replaced(step, chosen, rows, changes.changed, changes.conflict_filter, changes.deleted)
+        return _replaced(step, chosen, new, changes.changed, changes.conflict_filter, changes.deleted)
     plan = step.plan(bound, to_remove=True)
     wholly, to_read = step.split(plan)
     if not to_read:
-        staged = overwritten(written(rows, step.to), step.to, bound, step.start, step.settings)
+        staged = overwritten(new(), step.to, bound, step.start, step.settings)
         return replace(staged, metrics={**staged.metrics, "rows_deleted": live_rows(wholly, step.storage)})
     chosen = mode_of("delete", step.metadata, mode)
     changed = step.change(to_read, step.context(plan, chosen, DeleteDecider.of), plan)
     deleted = changed.deleted + live_rows(wholly, step.storage)
-    return _replaced(step, chosen, rows, replace(changed, removed=(*changed.removed, *(t.file for t in wholly))), bound, deleted)
+    return _replaced(step, chosen, new, replace(changed, removed=(*changed.removed, *(t.file for t in wholly))), bound, deleted)
 
 
-def _replaced(step: Step, mode: Mode, rows: InputFrame, changed: Changed, where: Predicate, deleted: int) -> StagedWrite:
-    """Write the frame, and return its files and the removed rows as one action."""
+def _replaced(step: Step, mode: Mode, new: Callable[[], StagedWrite], changed: Changed, where: Predicate, deleted: int) -> StagedWrite:
+    """Return the new rows and the removed ones as one action."""
     with step.removing_files_on_error():
-        new = written(rows, step.to)
-    counts = {**new.metrics, "rows_deleted": deleted}
-    replaced = replace(changed, added=(*changed.added, *new.files))
+        new_rows = new()
+    counts = {**new_rows.metrics, "rows_deleted": deleted}
+    replaced = replace(changed, added=(*changed.added, *new_rows.files))
     staged = step.staged_change("delete", mode, replaced, where, counts, step.to.options.isolation_level or "snapshot")
-    return replace(staged, actions=(*new.actions, *staged.actions[-1:]))
+    return replace(staged, actions=(*new_rows.actions, *staged.actions[-1:]))
 
 
 def live_rows(wholly: TaskSequence, storage: Storage) -> int:
@@ -130,8 +142,11 @@ def update(step: Step, new_values: Mapping[str, Any], where: Any = None, mode: s
     """
     if not new_values:
         raise InvalidInput("update needs at least one column: set={'column': 'expression'}.")
+    return staged_change(step, partial(_updated, new_values=new_values, where=AlwaysTrue() if where is None else where, mode=mode))
+
+
+def _updated(step: Step, new_values: Mapping[str, Any], where: Any, mode: str | None) -> StagedWrite:
     chosen = mode_of("update", step.metadata, mode, step.to.options)
-    where = AlwaysTrue() if where is None else where
 
     def bound_update() -> tuple[Predicate, Any]:
         def term(expression: Expression) -> Any:

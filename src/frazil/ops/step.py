@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, TypeVar
@@ -56,7 +56,8 @@ class Step:
     `to`: the target; `to.metadata` includes what the transaction has staged. `engine`: finds rows by SQL beyond Frazil's grammar, if it
     can. `runner`: runs the tasks that read and write files. `settings`: how names and literals are read. `start`: the id of the snapshot
     from which conflicts are looked for (None: the branch was empty). `staged`: the ids of the transaction's own snapshots. `started`: when
-    the step began, as a time.perf_counter() reading. `reporter`: takes the metrics reports of the scans that it plans.
+    the step began, as a time.perf_counter() reading. `reporter`: takes the metrics reports of the scans that it plans. `resources`: what
+    has to be there until the operation ends, such as the source of a MERGE.
     """
 
     to: WriteTarget
@@ -67,6 +68,7 @@ class Step:
     staged: frozenset[int] = frozenset()
     started: float = field(default_factory=time.perf_counter)
     reporter: TableReporter | None = field(default=None, repr=False, compare=False)
+    resources: ExitStack = field(default_factory=ExitStack, repr=False, compare=False)
 
     @property
     def metadata(self) -> TableMetadata:
@@ -84,6 +86,12 @@ class Step:
     def head(self) -> Snapshot | None:
         """Return the snapshot that the step reads: the head of its branch. Raises ValidationError for a tag."""
         return parent_of(self.metadata, self.to.branch)
+
+    @property
+    def read(self) -> int | None:
+        """Return the id of the newest snapshot that the step reads and that is not of its own transaction; None: there is none."""
+        others = (s.snapshot_id for s in self.metadata.ancestors(self.head) if s.snapshot_id not in self.staged)
+        return next(others, None)
 
     @property
     def schema(self) -> Schema:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from frazil.arrow.values.arrays import repeated
 from frazil.arrow.values.arrow_schema import to_arrow_field, to_arrow_type
-from frazil.arrow.values.evaluate import compute_over
+from frazil.arrow.values.evaluate import compute_over, struct_member
 from frazil.arrow.values.mismatch import Problem, mismatch
 from frazil.arrow.values.uuids import uuid_to_text
 from frazil.arrow.write.conform import column_maker
@@ -158,7 +158,7 @@ def at_path(batch: pa.RecordBatch, path: Sequence[str]) -> pa.Array:
     """Return a nested column by its path of names; null where a struct around it is null."""
     column = batch.column(path[0])
     for name in path[1:]:
-        column = pc.struct_field(column, [column.type.get_field_index(name)])
+        column = struct_member(column, column.type.get_field_index(name))
     return column
 
 

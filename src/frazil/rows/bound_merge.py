@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,7 +16,7 @@ from frazil.rows.assign import Assignments, bind_insert, bind_update, name_parts
 from frazil.rows.clauses import Clause, Do, Merge, When
 from frazil.rows.join_on import JoinOn, parts_of_target, split, without_alias
 from frazil.rows.sides import Side, Sides
-from frazil.spec.types import NestedField, StructType
+from frazil.spec.types import FieldsByName, NestedField, StructType
 
 _SIDES = {When.MATCHED: Side.BOTH, When.NOT_MATCHED: Side.SOURCE, When.NOT_MATCHED_BY_SOURCE: Side.TARGET}
 
@@ -153,11 +153,13 @@ def _all(
     alone; otherwise `fills` gives them their default or null. Structs that are assigned by their members are added to `structs`, with those
     of the source."""
     missing: list[str] = []
-    yield from _matched(sides, sides.target.fields, sides.source.fields, (), missing, structs, merge_schema and members)
+    yield from _matched(sides, sides.target.fields, sides.source, (), missing, structs, merge_schema and members)
     if fills and not merge_schema:
-        lacking = [f.name for f in sides.target.fields if f.name in missing]
+        names = set(missing)
+        lacking = [f.name for f in sides.target.fields if f.name in names]
         yield from ((typed_name((name,)), "DEFAULT") for name in lacking)
-        missing = [name for name in missing if name not in lacking]
+        filled = set(lacking)
+        missing = [name for name in missing if name not in filled]
     if missing and not merge_schema:
         raise InvalidInput(
             f"MERGE: the source lacks columns of the target: {', '.join(missing)}.",
@@ -166,11 +168,11 @@ def _all(
 
 
 def _matched(
-    sides: Sides, want: Iterable[NestedField], have: Sequence[NestedField], path: tuple[str, ...], missing: list[str],
+    sides: Sides, want: Iterable[NestedField], have: FieldsByName, path: tuple[str, ...], missing: list[str],
     structs: dict[tuple[str, ...], Expression], members: bool,
 ) -> Iterator[tuple[str, ByName]]:  # fmt: skip
     for field in want:
-        candidates = [h for h in have if h.name == field.name] or [h for h in have if sides.same_name(h.name, field.name)]
+        candidates = have.fields_named(field.name, sides.case_sensitive)
         full = (*path, field.name)
         if len(candidates) > 1:
             raise InvalidInput(f"MERGE: the source has several columns {'.'.join(full)}: {', '.join(h.name for h in candidates)}.")
@@ -180,7 +182,7 @@ def _matched(
         inside: list[str] = []
         target_type, source_type = field.field_type, candidates[0].field_type
         if isinstance(target_type, StructType) and isinstance(source_type, StructType):
-            parts = list(_matched(sides, target_type.fields, source_type.fields, full, inside, structs, members))
+            parts = list(_matched(sides, target_type.fields, source_type, full, inside, structs, members))
             missing += inside
             if inside and members:  # the members that the source has, so that the others stay
                 structs[full] = _of_source(sides, full)
@@ -196,9 +198,10 @@ def _of_source(sides: Sides, path: tuple[str, ...]) -> Reference:
 
 def _source_path(sides: Sides, path: tuple[str, ...]) -> tuple[str, ...]:
     """Return the path by which the source has a column of the target, whose case may differ."""
-    names, fields = [], sides.source.fields
+    around: FieldsByName = sides.source
+    names: list[str] = []
     for name in path:
-        f = next((h for h in fields if h.name == name), None) or next(h for h in fields if sides.same_name(h.name, name))
+        f = around.fields_named(name, sides.case_sensitive)[0]
         names.append(f.name)
-        fields = f.field_type.fields if isinstance(f.field_type, StructType) else ()
+        around = f.field_type if isinstance(f.field_type, StructType) else StructType()
     return tuple(names)

@@ -63,7 +63,7 @@ class Sides:
         """Bind a value over the columns of one side, or of both."""
         return bind_term(self.qualified(expression, side), self.pair, **self._means)
 
-    @property
+    @cached_property
     def _means(self) -> dict[str, Any]:
         sides = [(self.target_alias, self.target), (self.source_alias, self.source)]
         named = columns_of_sides([(a, columns_of(s)) for a, s in sides])
@@ -104,7 +104,7 @@ class Sides:
         return owners[0]
 
     def _has(self, schema: Schema, r: Reference) -> bool:
-        return any(self.same_name(f.name, r.parts[0]) for f in schema.fields) or any(self.same_name(n, r.name) for n in schema.column_names)
+        return bool(schema.fields_named(r.parts[0], self.case_sensitive)) or schema.has_name(r.name, self.case_sensitive)
 
     def has_target(self, parts: Sequence[str]) -> bool:
         """Tell whether the target has a column of this name; of a path only the first part is looked up."""

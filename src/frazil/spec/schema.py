@@ -15,6 +15,7 @@ from frazil.spec.json_model import JsonModel
 from frazil.spec.shown import LINES, shortened
 from frazil.spec.types import (
     DoubleType,
+    FieldsByName,
     FloatType,
     IcebergType,
     ListType,
@@ -44,7 +45,7 @@ def no_column(name: str | int, columns: Sequence[str]) -> ValidationError:
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
-class Schema(JsonModel):
+class Schema(FieldsByName, JsonModel):
     """Describe the columns of a table: `Schema(*fields, schema_id=0, identifier_field_ids=())`. Equal schemas have equal fields and
     identifier fields, whatever their schema ids. Look-ups by id raise ValidationError when an id is used twice; `create_table` takes such a
     schema, since it assigns new ids."""
@@ -152,6 +153,10 @@ class Schema(JsonModel):
         if len(near) > 1:
             raise ValidationError(f"Column {name_or_id!r} is ambiguous without case: {', '.join(self._names[f.field_id] for f in near)}.")
         return near[0] if near else None
+
+    def has_name(self, name: str, case_sensitive: bool = True) -> bool:
+        """Tell whether a field, at any depth, has that (dotted) name."""
+        return name in self._by_name or (not case_sensitive and name.lower() in self._by_lower_name)
 
     def find_type(self, name_or_id: str | int, case_sensitive: bool = True) -> IcebergType:
         return self.find_field(name_or_id, case_sensitive).field_type

@@ -9,8 +9,9 @@ boolean bool · int, long int · float, double float · decimal Decimal · date 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar
 
 from frazil.errors import ValidationError
@@ -197,8 +198,34 @@ class NestedField(JsonModel):
         )
 
 
+class FieldsByName:
+    """Look up fields by their own names, in the same time however many there are."""
+
+    fields: tuple[NestedField, ...]
+
+    @cached_property
+    def _own_names(self) -> dict[str, list[NestedField]]:
+        return _grouped((f.name, f) for f in self.fields)
+
+    @cached_property
+    def _own_lower_names(self) -> dict[str, list[NestedField]]:
+        return _grouped((f.name.lower(), f) for f in self.fields)
+
+    def fields_named(self, name: str, case_sensitive: bool = True) -> Sequence[NestedField]:
+        """Return the fields of that name; where there is none and case does not matter, those whose names differ in case only."""
+        exact = self._own_names.get(name, ())
+        return exact if exact or case_sensitive else self._own_lower_names.get(name.lower(), ())
+
+
+def _grouped(pairs: Iterable[tuple[str, NestedField]]) -> dict[str, list[NestedField]]:
+    groups: dict[str, list[NestedField]] = {}
+    for name, field_ in pairs:
+        groups.setdefault(name, []).append(field_)
+    return groups
+
+
 @dataclass(frozen=True, init=False)
-class StructType(IcebergType):
+class StructType(FieldsByName, IcebergType):
     """Hold fields in their order; `extra` keeps unknown JSON keys, as in lists and maps."""
 
     fields: tuple[NestedField, ...]

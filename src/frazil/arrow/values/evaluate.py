@@ -66,4 +66,10 @@ def _child(parent: pa.Array, step: str | int) -> pa.Array:
     index = parent.type.get_field_index(step) if isinstance(step, str) else step
     if index < 0:
         raise KeyError(step)
-    return pc.struct_field(parent, [index])
+    return struct_member(parent, index)
+
+
+def struct_member(parent: pa.Array, index: int) -> pa.Array:
+    """Return a member of a struct; it is null where the struct is. The kernel, which carries these nulls over, takes time for each of the
+    struct's members."""
+    return pc.struct_field(parent, [index]) if parent.null_count or not isinstance(parent, pa.StructArray) else parent.field(index)

@@ -22,6 +22,7 @@ from frazil.spec.schema import Schema
 from frazil.spec.types import IcebergType, ListType, MapType, NestedField, StringType, StructType
 
 Make = Callable[[Any, int], pa.Array]
+_Places = dict[tuple[str, str], list[int]]
 BATCH_ROWS = 1 << 17
 
 
@@ -127,18 +128,26 @@ class _Matcher:
         """Find, per wanted field, its index among those of the frame (None: absent) and the function that makes it."""
         used: set[int] = set()
         makers: list[tuple[int | None, Make]] = []
+        places = self._places(have)
         for field in fields:
-            index = self._find(field, have, path)
+            index = self._find(field, places, path)
             makers.append((index, self._absent(field, path) if index is None else self.column(field, have[index], path)))
             used |= {index} if index is not None else set()
         names = [field.name for field in fields]
         self.problems += [no_such_column(path + h.name, str(h.type), names) for i, h in enumerate(have) if i not in used]
         return makers
 
-    def _find(self, field: NestedField, have: Sequence[pa.Field], path: str) -> int | None:
-        near = [i for i, h in enumerate(have) if h.name == field.name]
-        if not near and not self.case_sensitive:
-            near = [i for i, h in enumerate(have) if h.name.lower() == field.name.lower()]
+    def _places(self, have: Sequence[pa.Field]) -> _Places:
+        """Return the places of the frame's fields by name and, where case does not matter, by the name in lower case."""
+        places: _Places = {}
+        for i, h in enumerate(have):
+            places.setdefault(("exact", h.name), []).append(i)
+            if not self.case_sensitive:
+                places.setdefault(("lower", h.name.lower()), []).append(i)
+        return places
+
+    def _find(self, field: NestedField, places: _Places, path: str) -> int | None:
+        near = places.get(("exact", field.name)) or places.get(("lower", field.name.lower()), [])
         if len(near) > 1:
             text = "is in the frame more than once"
             self.problems.append(Problem(path + field.name, "", str(field.field_type), text, "Rename one of them."))

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from frazil.arrow.values.evaluate import struct_member
 from frazil.arrow.values.transforms import apply_arrow
 from frazil.errors import ValidationError
 from frazil.spec.partitioning import PartitionSpec
@@ -68,7 +69,7 @@ def column_of(batch: pa.RecordBatch, schema: Schema, field_id: int) -> pa.Array:
     names = [schema.by_id[i].name for i in path]
     column = batch.column(next(n for n, f in enumerate(schema.fields) if f.field_id == path[0]))
     for name in names[1:]:
-        column = pc.struct_field(column, [column.type.get_field_index(name)])
+        column = struct_member(column, column.type.get_field_index(name))
     return column
 
 

@@ -40,6 +40,10 @@ _CACHE = 256 << 20
 MOST_PAIRS = 50_000_000  # (data file, delete file) pairs that are tested one by one
 
 
+class GroupsGone(ValidationException):
+    """Report that other writers have changed the files of all groups meanwhile, so that there is nothing to commit."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class CompactFiles(SnapshotAction):
     """Replace the files of some groups by those with the same rows. A group of which a file is gone, or a delete that was applied, is left
@@ -47,7 +51,7 @@ class CompactFiles(SnapshotAction):
 
     `sequence_number`: that of the new files, by which equality deletes that were committed meanwhile still apply to them; None: they get a
     new one, and such deletes are a conflict. Positions that were deleted meanwhile become positions of the new files.
-    `starting_snapshot_id`: the snapshot that was read. Raises ValidationException when no group is left.
+    `starting_snapshot_id`: the snapshot that was read. Raises GroupsGone when no group is left.
     """
 
     groups: Sequence[RewrittenGroup]
@@ -105,7 +109,7 @@ class CompactFiles(SnapshotAction):
                 f"{min(other_deletes)}, and the table's history does not tell why."
             )  # fmt: skip
             hint = "Another writer has rewritten or removed them, or rolled the branch back. Call rewrite_data_files again."
-            raise ValidationException(text, hint=hint, table=metadata.location, files=missing or sorted(other_deletes))
+            raise GroupsGone(text, hint=hint, table=metadata.location, files=missing or sorted(other_deletes))
         if gone != self.left_out:
             state = context.state(metadata)
             state.new_data, state.filtered = None, {}  # these were made for the files of all groups

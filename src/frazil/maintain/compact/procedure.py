@@ -18,7 +18,7 @@ from frazil.errors import CommitStateUnknownException, CorruptData, FrazilError,
 from frazil.expr.bind import bind
 from frazil.expr.nodes import AlwaysTrue
 from frazil.maintain.compact.carry import RewrittenGroup
-from frazil.maintain.compact.commit import MOST_PAIRS, CompactFiles, RemoveIdleDeletes, counted
+from frazil.maintain.compact.commit import MOST_PAIRS, CompactFiles, GroupsGone, RemoveIdleDeletes, counted
 from frazil.maintain.compact.obsolete_deletes import older_deletes, unused_deletes
 from frazil.maintain.compact.options import CompactionOptions, compaction_options
 from frazil.maintain.compact.plan import FileGroup, file_groups, own_deletes, paths_of, pieces_of
@@ -35,6 +35,7 @@ from frazil.ops.step import Step
 from frazil.ops.target import WriteArguments
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import TaskSequence
+from frazil.spec.properties import COMMIT_RETRY
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.tasks.attempts import attempts_of, removing_files_on_error
 
@@ -165,17 +166,23 @@ def rewrite_data_files(
 ) -> RewriteDataFilesResult:  # fmt: skip
     """Rewrite data files, or tell what would be rewritten. Nothing to do makes no snapshot.
 
-    `on_progress`: called as files are rewritten.
+    `on_progress`: called as files are rewritten. Where other writers have changed the files of all groups meanwhile, the compaction is
+    planned again, as often as commit.retry.num-retries says; the files of a plan that was never committed count as failed.
     """
-    begun = time.perf_counter()
-    planned = plan_compaction(table, strategy, sort_order, options, where, branch)
-    if planned is None:
-        return RewriteDataFilesResult(dry_run=dry_run)
-    if dry_run:
-        result = planned.expected()
-    else:
+    begun, tries = time.perf_counter(), 0
+    while True:
+        planned = plan_compaction(table, strategy, sort_order, options, where, branch)
+        if planned is None:
+            return RewriteDataFilesResult(dry_run=dry_run)
+        if dry_run:
+            result = planned.expected()
+            break
         with progress(sum(g.files for g in planned.groups), "files rewritten", on_progress) as shown:
             result = _CompactionRun(planned, shown).run()
+        tries += 1
+        lost = result.failed_data_files_count and not (result.commits or result.failed_commits)
+        if not lost or tries > COMMIT_RETRY.retries.of(planned.step.metadata.properties):
+            break
     return replace(result, seconds=time.perf_counter() - begun)
 
 
@@ -274,9 +281,14 @@ class _CompactionRun:
             groups=tuple(groups), context=context, starting_snapshot_id=plan.step.head.snapshot_id, sequence_number=plan.sequence_number,
             **plan.step.to.snapshot_fields,
         )  # fmt: skip
-        with self._begin() as operation:
-            fits = WrittenFor(plan.step.metadata, plan.step.to.known_columns, action.added, True)
-            operation.add(StagedWrite((fits, action), action.added))
+        try:
+            with self._begin() as operation:
+                fits = WrittenFor(plan.step.metadata, plan.step.to.known_columns, action.added, True)
+                operation.add(StagedWrite((fits, action), action.added))
+        except GroupsGone as gone:
+            log.warning("Left out %d groups of %s: %s", len(groups), plan.table.name, gone)
+            self.failed += sum(len(g.removed) for g in groups)
+            return
         for n in action.left_out:
             log.warning("Left out a group of %s: another writer has removed files of it, or deletes of them, meanwhile.", plan.table.name)
             self.failed += len(groups[n].removed)

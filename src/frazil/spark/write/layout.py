@@ -82,7 +82,8 @@ def spread(spark: Any, frame: DataFrame, context: WriteContext, metadata_propert
         frame = rebalanced(spark, frame, names) if by_hash else frame.repartitionByRange(*(F.col(n) for n in names), *order)
         settings[ADVISORY] = str(advisory_size(spark, context, metadata_properties))
         if folders and names and spark.conf.get(FEWEST_PARTITIONS, None) is None:  # the Arrow writer keeps no row groups in the JVM
-            settings[FEWEST_PARTITIONS] = str(max(_FEW, parallelism(spark)))
+            # A range ends within a partition, as a rule, which then has a file of either task: no more ranges than the size asks for.
+            settings[FEWEST_PARTITIONS] = str(max(_FEW, parallelism(spark))) if by_hash else "1"
     if order and folders:  # the Arrow writer sorts by itself
         frame = frame.sortWithinPartitions(*(F.col(n) for n in names), *order)
     return Spread(frame, keys, settings, bool(order))

@@ -132,7 +132,8 @@ class StreamSink:
         """Commit a batch, again after conflicts where that helps; return the batch, with the branch that was written, and the result."""
         txn = Txn(self.query_id, micro.batch_id, self.options.on_rewind, micro.digest)
         check_table(self.options, self.table.metadata, stage.case_sensitive)
-        left = COMMIT_RETRY.retries.of(self.table.metadata.properties)
+        properties = self.table.metadata.properties
+        left, pause = COMMIT_RETRY.retries.of(properties), COMMIT_RETRY.shortest.of(properties) / 1000
         if (mark := self._java(txn, micro.branch)) is not None:
             stage.discard(self.table.storage)
             return micro, skipped(mark.snapshot_id)
@@ -143,6 +144,8 @@ class StreamSink:
                 if left <= 0 or not self._helps_again(conflict, stage):
                     raise
                 left -= 1
+                time.sleep(pause)
+                pause = min(pause * 2, COMMIT_RETRY.longest.of(self.table.metadata.properties) / 1000)
                 log.info("Batch %d of table %s is tried again: %s", micro.batch_id, self.name, conflict)
                 self.reload()
                 micro = self._placed(micro, stage)
