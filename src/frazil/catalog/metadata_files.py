@@ -15,10 +15,10 @@ from frazil.catalog.written_metadata import WrittenMetadata
 from frazil.codec.metadata_json import decode_metadata, encode_metadata
 from frazil.errors import CorruptData
 from frazil.spec.metadata import TableMetadata
-from frazil.spec.properties import METADATA_CODEC, METADATA_DELETE_AFTER_COMMIT, METADATA_PREVIOUS_VERSIONS
+from frazil.spec.properties import METADATA_CODEC, METADATA_PREVIOUS_VERSIONS
 from frazil.spec.snapshot import MetadataLogEntry
 from frazil.storage import Storage, is_inside
-from frazil.storage.locations import metadata_location, metadata_root, parent
+from frazil.storage.locations import metadata_location, parent
 
 logger = logging.getLogger("frazil.catalog")
 written = WrittenMetadata()
@@ -98,26 +98,6 @@ def with_log(base: LoadedTable, metadata: TableMetadata) -> tuple[TableMetadata,
     most = max(1, METADATA_PREVIOUS_VERSIONS.of(metadata.properties))
     log = (*base.metadata.metadata_log, MetadataLogEntry(base.metadata.last_updated_ms, base.metadata_location))
     return replace(metadata, metadata_log=log[-most:]), tuple(e.metadata_file for e in log[:-most])
-
-
-def delete_fallen(storage: Storage, metadata: TableMetadata, fallen: tuple[str, ...]) -> None:
-    """Delete the metadata files that a commit has removed from the log, if write.metadata.delete-after-commit.enabled is true. A failure is
-    logged and leaves files behind; it never fails the commit.
-
-    Only metadata files inside the table's own directories go, whatever a log names.
-    """
-    if not fallen or not METADATA_DELETE_AFTER_COMMIT.of(metadata.properties):
-        return
-    directories = (metadata.location, metadata_root(metadata.location, metadata.properties))
-    inside = [f for f in fallen if is_metadata_file(f) and any(is_inside(f, root) for root in directories)]
-    failed = []
-    for old in inside:  # one by one, since a store may delete many at once in any order, and path tables need the oldest to go first
-        try:
-            failed += storage.delete_many([old])
-        except Exception as error:
-            failed.append((old, error))
-    for location, problem in failed:
-        logger.warning("Could not delete the old metadata file %s: %s", location, problem)
 
 
 def discard(storage: Storage, location: str) -> None:

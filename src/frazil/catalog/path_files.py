@@ -14,7 +14,7 @@ import zlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from frazil.catalog import metadata_files, path_line
+from frazil.catalog import metadata_files, own_files, path_line
 from frazil.catalog.base import Committed, Conflict, LoadedTable, Outcome, Unknown
 from frazil.catalog.written_metadata import KnownHeads
 from frazil.codec.metadata_json import unzipped
@@ -178,7 +178,7 @@ def swap(storage: Storage, root: str, base: LoadedTable, metadata: TableMetadata
     table = LoadedTable(base.identifier, location, complete, storage, base.config)
     outcome = _publish(storage, root, base, table, metadata_files.encode(complete, gzipped), number + 1)
     if isinstance(outcome, Committed):
-        metadata_files.delete_fallen(storage, complete, fallen)
+        own_files.delete_fallen(base, complete, fallen, root)
     return outcome
 
 
