@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import re
@@ -13,12 +14,12 @@ import deflate
 from frazil.catalog.base import LoadedTable
 from frazil.catalog.written_metadata import WrittenMetadata
 from frazil.codec.metadata_json import decode_metadata, encode_metadata
-from frazil.errors import CorruptData
+from frazil.errors import CorruptData, InvalidInput
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import METADATA_CODEC, METADATA_PREVIOUS_VERSIONS
 from frazil.spec.snapshot import MetadataLogEntry
-from frazil.storage import Storage, is_inside
-from frazil.storage.locations import metadata_location, parent
+from frazil.storage import Storage, is_inside, settled
+from frazil.storage.locations import local_path_of, metadata_location, parent, scheme_of
 
 logger = logging.getLogger("frazil.catalog")
 written = WrittenMetadata()
@@ -56,7 +57,18 @@ def encode(metadata: TableMetadata, gzipped: bool) -> bytes:
 
 def decode(data: bytes, location: str) -> TableMetadata:
     """Decode the bytes of a metadata file. Raises CorruptData."""
-    return written.of(data) or decode_metadata(data, file=location)
+    return written.of(data) or entering(decode_metadata(data, file=location), location)
+
+
+def entering(metadata: TableMetadata, location: str) -> TableMetadata:
+    """Settle the location in metadata that others have written, before anything is written by it: `/w/../t` is `/t`. `location`: that of the
+    metadata file. A relative directory in which the file lies is made absolute."""
+    place = settled(metadata.location)
+    with contextlib.suppress(InvalidInput):  # a location on another host
+        if scheme_of(place) == "file" and not local_path_of(place).startswith("/"):
+            above = os.path.abspath(local_path_of(place))
+            place = above if is_inside(os.path.abspath(local_path_of(location)), above) else place
+    return metadata if place == metadata.location else replace(metadata, location=place)
 
 
 def read(storage: Storage, location: str) -> TableMetadata:

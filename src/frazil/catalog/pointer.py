@@ -14,9 +14,9 @@ from functools import partial
 from frazil.catalog import metadata_files, own_files
 from frazil.catalog.base import Committed, Conflict, Identifier, LoadedTable, Outcome, OutcomeTogether, Swap, Unclear, Unknown
 from frazil.catalog.names import full_name
-from frazil.errors import CommitFailedException, FrazilError, NoSuchFileError, TableAlreadyExistsError
+from frazil.errors import CommitFailedException, FrazilError, InvalidInput, NoSuchFileError, TableAlreadyExistsError
 from frazil.spec.metadata import TableMetadata
-from frazil.storage import Storage, normalise
+from frazil.storage import Storage, normalise, settled
 
 Move = Callable[[LoadedTable], bool]
 """Make the pointer name this table's metadata file. Returns True when it does, False when another writer was first.
@@ -96,7 +96,11 @@ def load_pointed(
     """
     location = pointer()
     while location is not None:
-        storage = storage_of(location)
+        try:
+            storage = storage_of(settled(location))
+        except InvalidInput as error:
+            error.advise(f"The catalog names this metadata file for table {name}. Register the table again by the file's plain location.")
+            raise
         try:
             return location, metadata_files.read(storage, location), storage
         except NoSuchFileError as error:

@@ -44,8 +44,8 @@ class ExpiredIds(tuple[int, ...]):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ExpireSnapshotsResult(ProcedureResult):
-    """Count the deleted files by kind. `snapshot_ids`, `refs`: the snapshots and refs that expired. `files_elsewhere`: those that stay, since
-    they lie outside of the table's own directories."""
+    """Count the deleted files by kind. `snapshot_ids`, `refs`: the snapshots and refs that expired. `files_elsewhere`: files that stay,
+    since they lie outside of the table's own directories."""
 
     deleted_data_files_count: int = 0
     deleted_position_delete_files_count: int = 0

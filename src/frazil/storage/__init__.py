@@ -14,6 +14,7 @@ from frazil.storage.locations import (
     metadata_location,
     normalise,
     place_of,
+    settled,
 )
 from frazil.storage.routing import (
     REMOTE_SCHEMES,
@@ -66,6 +67,7 @@ __all__ = [
     "redact",
     "redact_text",
     "routed",
+    "settled",
     "signed",
     "storage_for",
     "storages_by_prefix",

@@ -207,7 +207,7 @@ class RestCatalog(RestViews):
             text = f"The catalog's server answers {answer.request_line} without the metadata location of table {name}."
             raise CorruptData(text, table=name)
         try:
-            metadata = decode_metadata(bytes(body.metadata), file=location or name)
+            metadata = metadata_files.entering(decode_metadata(bytes(body.metadata), file=location or name), location or "")
         except FrazilError as error:
             error.advise(f"The catalog's server answered {answer.request_line} so.")
             raise
