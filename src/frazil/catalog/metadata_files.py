@@ -13,12 +13,12 @@ import deflate
 
 from frazil.catalog.base import LoadedTable
 from frazil.catalog.written_metadata import WrittenMetadata
-from frazil.codec.metadata_json import decode_metadata, encode_metadata
+from frazil.codec.metadata_json import MAX_UNZIPPED, decode_metadata, encode_metadata
 from frazil.errors import CorruptData, InvalidInput
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import METADATA_CODEC, METADATA_PREVIOUS_VERSIONS
 from frazil.spec.snapshot import MetadataLogEntry
-from frazil.storage import Storage, is_inside, settled
+from frazil.storage import Storage, is_inside, read_whole, settled
 from frazil.storage.locations import local_path_of, metadata_location, parent, scheme_of
 
 logger = logging.getLogger("frazil.catalog")
@@ -61,8 +61,8 @@ def decode(data: bytes, location: str) -> TableMetadata:
 
 
 def entering(metadata: TableMetadata, location: str) -> TableMetadata:
-    """Settle the location in metadata that others have written, before anything is written by it: `/w/../t` is `/t`. `location`: that of the
-    metadata file. A relative directory in which the file lies is made absolute."""
+    """Settle the location in metadata that others have written, before anything is written by it: `/w/../t` is `/t`. A relative directory
+    in which the metadata file lies (`location`) is made absolute."""
     place = settled(metadata.location)
     with contextlib.suppress(InvalidInput):  # a location on another host
         if scheme_of(place) == "file" and not local_path_of(place).startswith("/"):
@@ -91,7 +91,7 @@ def read_bytes(storage: Storage, location: str) -> bytes:
                 f"Metadata file {location} is a symbolic link that leaves the table, to {target}.",
                 hint="Give the path of the file itself, or put a copy of it there.", file=location,
             )  # fmt: skip
-    return storage.read(location)
+    return read_whole(storage, location, MAX_UNZIPPED, "metadata file")
 
 
 def new_location(base: LoadedTable | None, metadata: TableMetadata) -> str:

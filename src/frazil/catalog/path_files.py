@@ -200,7 +200,7 @@ def _holds(storage: Storage, location: str, text: bytes) -> bool:
     start = storage.read_start(location, _START)
     if text in start or (start.startswith(_GZIPPED) and text in zlib.decompressobj(31).decompress(start)):
         return True
-    return text in unzipped(storage.read(location))
+    return text in unzipped(metadata_files.read_bytes(storage, location))
 
 
 def _publish(storage: Storage, root: str, base: LoadedTable | None, table: LoadedTable, data: bytes, number: int) -> Outcome:
@@ -288,7 +288,7 @@ def write_hint(storage: Storage, root: str, number: int, hint: int | None) -> No
 def read_hint(storage: Storage, root: str) -> int | None:
     """Return the version that the hint names; None: it is missing or damaged."""
     with contextlib.suppress(FrazilError, ValueError):
-        return int(storage.read(join(root, "metadata", _HINT))[:20].split(b"\n")[0])
+        return int(storage.read_start(join(root, "metadata", _HINT), 20).split(b"\n")[0])
     return None
 
 

@@ -9,9 +9,8 @@ import uuid
 import numpy as np
 import pyarrow.compute as pc
 
-from frazil.catalog import LoadedTable
+from frazil.catalog import LoadedTable, metadata_files
 from frazil.catalog.own_files import named_places, own_places
-from frazil.codec.metadata_json import decode_metadata
 from frazil.errors import FrazilError, ValidationException
 from frazil.expr.building import to_numpy
 from frazil.maintain.listing import ListedFiles, with_times
@@ -105,7 +104,7 @@ def refuse_other_tables(table: LoadedTable, place: str, unknown: ListedFiles) ->
 
 def _check_metadata_file(table: LoadedTable, place: str, path: str, is_own: bool) -> None:
     try:
-        other = decode_metadata(table.storage.read(path), file=path)
+        other = metadata_files.read(table.storage, path)
     except FrazilError as error:
         if is_own:
             return  # a writer was interrupted: the file is an orphan like others

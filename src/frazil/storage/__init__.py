@@ -30,6 +30,7 @@ from frazil.storage.routing import (
 )
 from frazil.storage.secrets import redact, redact_text
 from frazil.storage.vended import Credentials
+from frazil.storage.whole import read_whole
 
 __all__ = [
     "REMOTE_SCHEMES",
@@ -63,6 +64,7 @@ __all__ = [
     "object_options",
     "place_of",
     "precedence",
+    "read_whole",
     "real_paths",
     "redact",
     "redact_text",

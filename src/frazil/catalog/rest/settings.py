@@ -16,10 +16,10 @@ SCAN_PLANNING, POLL_TIMEOUT = "scan-planning-mode", "rest-scan-planning.poll-tim
 REST_PROPERTIES = (
     "uri", "prefix", "token", "credential", "oauth2-server-uri", "scope", "audience", "resource", "token-expires-in-ms",
     "token-refresh-enabled", "token-exchange-enabled", "auth.type", "auth.basic.username", "auth.basic.password", "rest.auth.type",
-    "rest.auth.basic.username", "rest.auth.basic.password", *SIGV4_PROPERTIES, "rest-page-size", "namespace-separator", "deletable-locations",
+    "rest.auth.basic.username", "rest.auth.basic.password", *SIGV4_PROPERTIES, "rest-page-size", "namespace-separator",
     "snapshot-loading-mode", SCAN_PLANNING, POLL_TIMEOUT, "rest-metrics-reporting-enabled", "rest.client.connection-timeout-ms",
     "rest.client.socket-timeout-ms", "rest.client.max-retries", "rest.client.proxy.hostname", "rest.client.proxy.port",
-    "rest.client.proxy.username", "rest.client.proxy.password", "ssl.cabundle", "ssl.client.cert", "ssl.client.key",
+    "rest.client.proxy.username", "rest.client.proxy.password", "ssl.cabundle", "ssl.client.cert", "ssl.client.key", "deletable-locations",
 )  # fmt: skip
 REST_PREFIXES = ("header.",)
 _DELEGATION = "X-Iceberg-Access-Delegation"
