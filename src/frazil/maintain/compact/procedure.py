@@ -11,6 +11,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
+from frazil.arrow.deletes.delete_files import DeleteCache, positions_of
 from frazil.catalog import LoadedTable
 from frazil.commit.cleanup import remove
 from frazil.commit.written import WrittenFor
@@ -19,7 +20,7 @@ from frazil.expr.bind import bind
 from frazil.expr.nodes import AlwaysTrue
 from frazil.maintain.compact.carry import RewrittenGroup
 from frazil.maintain.compact.commit import MOST_PAIRS, CompactFiles, RemoveIdleDeletes, counted
-from frazil.maintain.compact.obsolete_deletes import older_deletes, unused_deletes
+from frazil.maintain.compact.obsolete_deletes import Partitions, older_deletes, unused_deletes
 from frazil.maintain.compact.options import CompactionOptions, compaction_options
 from frazil.maintain.compact.plan import FileGroup, file_groups, own_deletes, paths_of, pieces_of
 from frazil.maintain.compact.rewrite import CompactContext, RewritePiece, Rewritten, new_bytes, rewrite_piece
@@ -35,6 +36,7 @@ from frazil.ops.step import Step
 from frazil.ops.target import WriteArguments
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import FileScanTask, TaskSequence
+from frazil.spec.data_file import DataFileContent
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.tasks.attempts import attempts_of, removing_files_on_error
 from frazil.tasks.runner import InProcess
@@ -115,10 +117,24 @@ class CompactionPlan:
         if self.groups:
             obsolete |= older_deletes(metadata, branch, storage, gone, self.sequence_number)
         if self.options.removes_dangling:
-            # Where no row is left there are no new files to which deletes could apply.
-            number = self.sequence_number if any(not g.is_deleted for g in self.groups) else None
-            obsolete |= unused_deletes(metadata, branch, storage, gone, MOST_PAIRS, number)
+            obsolete |= unused_deletes(metadata, branch, storage, gone, MOST_PAIRS, self.sequence_number, self._new_partitions)
         return obsolete
+
+    def _new_partitions(self) -> Partitions | None:
+        """Tell into which partitions new files come: of a group of which deletes leave no row, there is none. Reads position deletes."""
+        partitions: Partitions = set()
+        cache = DeleteCache(_SAMPLE_BYTES)
+        for group in self.groups:
+            tasks = () if group.is_deleted else group.tasks(self.tasks)
+            if any(self._deleted_of(t, cache) < t.file.record_count for t in tasks):
+                if group.mixed:
+                    return None
+                partitions.add((tasks[0].file.spec_id, tasks[0].file.partition))
+        return partitions
+
+    def _deleted_of(self, task: FileScanTask, cache: DeleteCache) -> int:
+        positional = [d for d in task.delete_files if d.content == DataFileContent.POSITION_DELETES]
+        return len(positions_of(task.file, positional, self.step.storage, cache)) if positional else 0
 
     def batches(self) -> Sequence[tuple[FileGroup, ...]]:
         """Divide the groups into commits: one, or with partial progress at most as many as the options say."""
