@@ -61,7 +61,7 @@ def decode(data: bytes, location: str) -> TableMetadata:
 
 
 def entering(metadata: TableMetadata, location: str) -> TableMetadata:
-    """Settle the location in metadata that others have written, before anything is written by it: `/w/../t` is `/t`. A relative directory
+    """Resolve the location in metadata that others have written, before anything is written by it: `/w/../t` is `/t`. A relative directory
     in which the metadata file lies (`location`) is made absolute."""
     place = settled(metadata.location)
     with contextlib.suppress(InvalidInput):  # a location on another host

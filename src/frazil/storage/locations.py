@@ -92,7 +92,7 @@ def collapsed(path: str) -> str:
 
 
 def settled(location: str) -> str:
-    """Settle the location that a table's metadata names: on local disks and in HDFS doubled slashes, `.` and `..` are resolved by name, as
+    """Resolve the location that a table's metadata names: on local disks and in HDFS doubled slashes, `.` and `..` are resolved by name, as
     Hadoop's Path does, and `FILE:/x` and `file://localhost/x` become `file:/x`.
 
     A location that has no settled spelling is returned as it is, for example one that climbs above its root, or a key of an object store

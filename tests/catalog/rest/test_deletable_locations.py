@@ -26,7 +26,6 @@ from frazil.storage import storage_for
 from tests.catalog.rest.conftest import Server
 
 ROUTE = "GET /v1/namespaces/db/tables/t"
-WEEK_AGO = time.time() - 7 * 86_400
 
 
 @pytest.fixture
@@ -43,8 +42,9 @@ def local(tmp_path: Path) -> Iterator[Any]:
 
 
 def grow_old(folder: Path) -> None:
+    week_ago = time.time() - 7 * 86_400
     for path in folder.rglob("*"):
-        os.utime(path, (WEEK_AGO, WEEK_AGO))
+        os.utime(path, (week_ago, week_ago))
 
 
 def files(folder: Path) -> set[Path]:

@@ -1,5 +1,4 @@
-"""Try the cure of each finding without doing it, so that none is advised which would do nothing or be refused. Only plans are made: no data
-file is read."""
+"""Plan the cure of each finding without doing it, so that none is advised which would do nothing or be refused. No data file is read."""
 
 from __future__ import annotations
 
@@ -39,10 +38,10 @@ def _does_something(table: MaintainedTable, finding: Finding) -> bool:
 
 
 def _data_files(table: MaintainedTable, arguments: Mapping[str, Any]) -> bool:
-    told = rewrite_data_files(
+    planned = rewrite_data_files(
         table, arguments.get("strategy"), arguments.get("sort_order"), arguments.get("options"), arguments.get("where"), dry_run=True
     )  # fmt: skip
-    return bool(told.rewritten_data_files_count or told.removed_delete_files_count)
+    return bool(planned.rewritten_data_files_count or planned.removed_delete_files_count)
 
 
 def _position_deletes(table: MaintainedTable, arguments: Mapping[str, Any]) -> bool:
