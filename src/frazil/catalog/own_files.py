@@ -64,7 +64,8 @@ class OwnPlaces:
         for directory in directories:
             below = pc.or_(pc.equal(names, directory), pc.starts_with(names, directory + "/"))
             inside |= below.to_numpy(zero_copy_only=False)
-        return inside & ~pc.match_substring_regex(names, r"(^|/)\.\.(/|$)").to_numpy(zero_copy_only=False)
+        climbs: npt.NDArray[np.bool_] = pc.match_substring_regex(names, r"(^|/)\.\.(/|$)").to_numpy(zero_copy_only=False)
+        return inside & ~climbs
 
     def why_not(self, location: str) -> str:
         """Say why a file or directory is not the table's own."""

@@ -81,7 +81,7 @@ class ExpiredFiles:
     @property
     def count_all(self) -> int:
         """Count all files."""
-        return self.contents.num_rows + len(self.manifests) + len(self.manifest_lists) + len(self.statistics)
+        return int(self.contents.num_rows) + len(self.manifests) + len(self.manifest_lists) + len(self.statistics)
 
     @property
     def size(self) -> int:

@@ -103,7 +103,10 @@ def auto(
     one that leaves nothing of its finding, is run again only where it is found to cost a small share of the time before: for what writers
     have added while it ran.
     """
-    for name, value, example in (("budget_bytes", _bytes(budget_bytes), "'10GB'"), ("budget_minutes", budget_minutes, "20")):
+    limits: tuple[tuple[str, Any, str], ...] = (
+        ("budget_bytes", _bytes(budget_bytes), "'10GB'"), ("budget_minutes", budget_minutes, "20"),
+    )  # fmt: skip
+    for name, value, example in limits:
         if value is not None and (isinstance(value, bool) or not isinstance(value, Real) or not value > 0):
             raise InvalidInput(f"{name} must be above 0, not {value!r}.", hint=f"Write it as {name}={example}.")
     begun, budget, findings = time.monotonic(), _Budget(_bytes(budget_bytes), budget_minutes), recommend()

@@ -125,7 +125,7 @@ class CompactionPlan:
         partitions: Partitions = set()
         cache = DeleteCache(_SAMPLE_BYTES)
         for group in self.groups:
-            tasks = () if group.is_deleted else group.tasks(self.tasks)
+            tasks: Sequence[FileScanTask] = () if group.is_deleted else group.tasks(self.tasks)
             if any(self._deleted_of(t, cache) < t.file.record_count for t in tasks):
                 if group.mixed:
                     return None
@@ -255,7 +255,7 @@ class _CompactionRun:
                 pieces += (RewritePiece(n, piece, of_plan.mixed) for piece in pieces_of(own, options))
         runner = plan.table.runner
         here = isinstance(runner, InProcess)  # a group that is one task tells of each file as it is read, where that can be told
-        work = partial(rewrite_piece, context, **({"on_file": self.shown.advance} if here else {}))
+        work = partial(rewrite_piece, context, on_file=self.shown.advance) if here else partial(rewrite_piece, context)
         with removing_files_on_error(context.write, runner):
             done = []
             for part in self._rounds(pieces):
@@ -285,6 +285,8 @@ class _CompactionRun:
         ]  # fmt: skip
         samples = [RewritePiece(n, _sampled(tasks[n]), groups[n].mixed) for n in wanted]
         shares = [options] * len(groups)
+        if not samples:
+            return shares
         for piece, size in zip(samples, self.planned.table.runner.run(partial(new_bytes, context), samples), strict=True):
             share = size / sum(t.length for t in piece.tasks)
             shares[piece.group] = replace(options, compression=min(max(share, _LEAST_SHARE), 1.0))
