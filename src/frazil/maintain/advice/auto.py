@@ -107,7 +107,7 @@ def auto(
         ("budget_bytes", _bytes(budget_bytes), "'10GB'"), ("budget_minutes", budget_minutes, "20"),
     )  # fmt: skip
     for name, value, example in limits:
-        if value is not None and (isinstance(value, bool) or not isinstance(value, Real) or not value > 0):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, Real) or not float(value) > 0):
             raise InvalidInput(f"{name} must be above 0, not {value!r}.", hint=f"Write it as {name}={example}.")
     begun, budget, findings = time.monotonic(), _Budget(_bytes(budget_bytes), budget_minutes), recommend()
     if dry_run or not any(f.by_auto for f in findings):
