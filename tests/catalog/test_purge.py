@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from frazil.catalog.purge import own_places
+from frazil.catalog.own_files import named_places
 from frazil.errors import ValidationException
 from tests.builders.catalogs import catalog_of
 from tests.catalog.conftest import new_metadata
@@ -74,8 +74,8 @@ def test_a_path_tables_place_is_its_directory_whatever_its_metadata_says(tmp_pat
 
 def test_the_root_of_a_file_system_is_no_tables_place() -> None:
     metadata = new_metadata("file:///", **{"write.data.path": "/", "write.metadata.path": "s3a://b/m/"})
-    assert own_places(metadata) == ("s3a://b/m/",)
-    assert own_places(metadata, "/w/t") == ("/w/t", "s3a://b/m/")
+    assert named_places(metadata) == ("s3a://b/m/",)
+    assert named_places(metadata, "/w/t") == ("/w/t", "s3a://b/m/")
 
 
 @pytest.mark.parametrize("kind", ["sql", "path", "memory"])

@@ -5,7 +5,6 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +18,7 @@ from frazil.codec.avro_write import container, write_bytes
 from frazil.codec.manifest import arrow_value_type, decode_manifest, decode_manifests, encode_manifest, entries_from_table, manifest_header
 from frazil.codec.manifest_list import decode_manifest_list
 from frazil.codec.manifest_schema import COLUMNS
-from frazil.errors import CorruptData, InvalidInput, NoSuchFileError, Unsupported, ValidationError
+from frazil.errors import CorruptData, InvalidInput, Unsupported, ValidationError
 from frazil.spec.data_file import DataFile, ManifestEntry
 from frazil.spec.manifest import ManifestFile
 from frazil.spec.partitioning import PartitionField, PartitionSpec
@@ -279,14 +278,6 @@ def test_threads_may_decode_at_once() -> None:
         t.join()
     assert len(found) == 6
     assert all(t.equals(found[0]) for t in found)
-
-
-def test_a_local_path_is_read_directly_and_a_missing_one_named(tmp_path: Path, engine: str) -> None:
-    file = tmp_path / "m.avro"
-    file.write_bytes(encoded([entry("a")]))
-    assert decode_manifest(None, manifest(), path=str(file))["file_path"].to_pylist() == ["a"]
-    with pytest.raises(NoSuchFileError):
-        decode_manifest(None, manifest(), path=str(tmp_path / "none.avro"))
 
 
 def test_a_manifest_shorter_than_its_list_says_is_torn() -> None:

@@ -128,3 +128,13 @@ def test_procedures_that_move_branches_call_back_too(tmp_path: Path) -> None:
     m.set_current_snapshot(second, progress=lambda *step: steps.append(step))
     m.fast_forward("b", "main", progress=lambda *step: steps.append(step))
     assert steps == [(2, None, "snapshots listed"), *[(1, 1, "branches moved")] * 4]
+
+
+@pytest.mark.parametrize("arguments", [{"sort_order": "id"}, {"sort_order": "zorder(id, n)"}, {}])
+def test_one_large_group_tells_of_each_of_its_files(tmp_path: Path, arguments: dict[str, str]) -> None:
+    t = catalog_of("sql", tmp_path).create_table("db.t", "id bigint, n bigint")
+    for n in range(12):
+        t.append(pa.table({"id": range(12 - n, 1000, 12), "n": range(12 - n, 1000, 12)}))
+    steps: list[tuple[int, int | None, str]] = []
+    done = t.maintenance.rewrite_data_files(options={"rewrite-all": "true"}, progress=lambda *step: steps.append(step), runner="in-process", **arguments)
+    assert done.groups == 1 and steps == [(n + 1, 12, "files rewritten") for n in range(12)]

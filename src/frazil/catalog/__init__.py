@@ -50,6 +50,7 @@ __all__ = [
     "meanings",
     "metadata_files",
     "names",
+    "own_files",
     "path",
     "planning",
     "purge",

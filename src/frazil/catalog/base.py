@@ -19,14 +19,25 @@ Identifiers = list[Identifier]
 
 
 @dataclass(frozen=True)
+class ToldBy:
+    """Describe a server that tells the metadata of tables. `is_here`: it runs on this machine. `deletable`: directories below which files
+    may be deleted on its word (catalog property `deletable-locations`)."""
+
+    is_here: bool = False
+    deletable: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class LoadedTable:
-    """Hold a table as its catalog had it at one moment. `config`: the catalog's properties, secrets among them, left out of the repr."""
+    """Hold a table as its catalog had it at one moment. `config`: the catalog's properties, secrets among them, left out of the repr.
+    `told_by`: the server that has told the metadata; None: it was read from the metadata file."""
 
     identifier: Identifier
     metadata_location: str
     metadata: TableMetadata = field(repr=False)
     storage: Storage = field(repr=False, compare=False)
     config: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+    told_by: ToldBy | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import re
@@ -12,13 +13,13 @@ import deflate
 
 from frazil.catalog.base import LoadedTable
 from frazil.catalog.written_metadata import WrittenMetadata
-from frazil.codec.metadata_json import decode_metadata, encode_metadata
-from frazil.errors import CorruptData
+from frazil.codec.metadata_json import MAX_UNZIPPED, decode_metadata, encode_metadata
+from frazil.errors import CorruptData, InvalidInput
 from frazil.spec.metadata import TableMetadata
-from frazil.spec.properties import METADATA_CODEC, METADATA_DELETE_AFTER_COMMIT, METADATA_PREVIOUS_VERSIONS
+from frazil.spec.properties import METADATA_CODEC, METADATA_PREVIOUS_VERSIONS
 from frazil.spec.snapshot import MetadataLogEntry
-from frazil.storage import Storage, is_inside
-from frazil.storage.locations import metadata_location, metadata_root, parent
+from frazil.storage import Storage, is_inside, read_whole, settled
+from frazil.storage.locations import local_path_of, metadata_location, parent, scheme_of
 
 logger = logging.getLogger("frazil.catalog")
 written = WrittenMetadata()
@@ -56,7 +57,18 @@ def encode(metadata: TableMetadata, gzipped: bool) -> bytes:
 
 def decode(data: bytes, location: str) -> TableMetadata:
     """Decode the bytes of a metadata file. Raises CorruptData."""
-    return written.of(data) or decode_metadata(data, file=location)
+    return written.of(data) or entering(decode_metadata(data, file=location), location)
+
+
+def entering(metadata: TableMetadata, location: str) -> TableMetadata:
+    """Resolve the location in metadata that others have written, before anything is written by it: `/w/../t` is `/t`. A relative directory
+    in which the metadata file lies (`location`) is made absolute."""
+    place = settled(metadata.location)
+    with contextlib.suppress(InvalidInput):  # a location on another host
+        if scheme_of(place) == "file" and not local_path_of(place).startswith("/"):
+            above = os.path.abspath(local_path_of(place))
+            place = above if is_inside(os.path.abspath(local_path_of(location)), above) else place
+    return metadata if place == metadata.location else replace(metadata, location=place)
 
 
 def read(storage: Storage, location: str) -> TableMetadata:
@@ -79,7 +91,7 @@ def read_bytes(storage: Storage, location: str) -> bytes:
                 f"Metadata file {location} is a symbolic link that leaves the table, to {target}.",
                 hint="Give the path of the file itself, or put a copy of it there.", file=location,
             )  # fmt: skip
-    return storage.read(location)
+    return read_whole(storage, location, MAX_UNZIPPED, "metadata file")
 
 
 def new_location(base: LoadedTable | None, metadata: TableMetadata) -> str:
@@ -98,26 +110,6 @@ def with_log(base: LoadedTable, metadata: TableMetadata) -> tuple[TableMetadata,
     most = max(1, METADATA_PREVIOUS_VERSIONS.of(metadata.properties))
     log = (*base.metadata.metadata_log, MetadataLogEntry(base.metadata.last_updated_ms, base.metadata_location))
     return replace(metadata, metadata_log=log[-most:]), tuple(e.metadata_file for e in log[:-most])
-
-
-def delete_fallen(storage: Storage, metadata: TableMetadata, fallen: tuple[str, ...]) -> None:
-    """Delete the metadata files that a commit has removed from the log, if write.metadata.delete-after-commit.enabled is true. A failure is
-    logged and leaves files behind; it never fails the commit.
-
-    Only metadata files inside the table's own directories go, whatever a log names.
-    """
-    if not fallen or not METADATA_DELETE_AFTER_COMMIT.of(metadata.properties):
-        return
-    directories = (metadata.location, metadata_root(metadata.location, metadata.properties))
-    inside = [f for f in fallen if is_metadata_file(f) and any(is_inside(f, root) for root in directories)]
-    failed = []
-    for old in inside:  # one by one, since a store may delete many at once in any order, and path tables need the oldest to go first
-        try:
-            failed += storage.delete_many([old])
-        except Exception as error:
-            failed.append((old, error))
-    for location, problem in failed:
-        logger.warning("Could not delete the old metadata file %s: %s", location, problem)
 
 
 def discard(storage: Storage, location: str) -> None:

@@ -14,7 +14,7 @@ import zlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from frazil.catalog import metadata_files, path_line
+from frazil.catalog import metadata_files, own_files, path_line
 from frazil.catalog.base import Committed, Conflict, LoadedTable, Outcome, Unknown
 from frazil.catalog.written_metadata import KnownHeads
 from frazil.codec.metadata_json import unzipped
@@ -178,7 +178,7 @@ def swap(storage: Storage, root: str, base: LoadedTable, metadata: TableMetadata
     table = LoadedTable(base.identifier, location, complete, storage, base.config)
     outcome = _publish(storage, root, base, table, metadata_files.encode(complete, gzipped), number + 1)
     if isinstance(outcome, Committed):
-        metadata_files.delete_fallen(storage, complete, fallen)
+        own_files.delete_fallen(base, complete, fallen, root)
     return outcome
 
 
@@ -200,7 +200,7 @@ def _holds(storage: Storage, location: str, text: bytes) -> bool:
     start = storage.read_start(location, _START)
     if text in start or (start.startswith(_GZIPPED) and text in zlib.decompressobj(31).decompress(start)):
         return True
-    return text in unzipped(storage.read(location))
+    return text in unzipped(metadata_files.read_bytes(storage, location))
 
 
 def _publish(storage: Storage, root: str, base: LoadedTable | None, table: LoadedTable, data: bytes, number: int) -> Outcome:
@@ -288,7 +288,7 @@ def write_hint(storage: Storage, root: str, number: int, hint: int | None) -> No
 def read_hint(storage: Storage, root: str) -> int | None:
     """Return the version that the hint names; None: it is missing or damaged."""
     with contextlib.suppress(FrazilError, ValueError):
-        return int(storage.read(join(root, "metadata", _HINT))[:20].split(b"\n")[0])
+        return int(storage.read_start(join(root, "metadata", _HINT), 20).split(b"\n")[0])
     return None
 
 

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from frazil.catalog import metadata_files
+from frazil.catalog import metadata_files, own_files
 from frazil.catalog.base import Committed, Conflict, Identifier, LoadedTable, Outcome, OutcomeTogether, Swap, Unclear, Unknown
 from frazil.catalog.names import full_name
-from frazil.errors import CommitFailedException, FrazilError, NoSuchFileError, TableAlreadyExistsError
+from frazil.errors import CommitFailedException, FrazilError, InvalidInput, NoSuchFileError, TableAlreadyExistsError
 from frazil.spec.metadata import TableMetadata
-from frazil.storage import Storage, normalise
+from frazil.storage import Storage, normalise, settled
 
 Move = Callable[[LoadedTable], bool]
 """Make the pointer name this table's metadata file. Returns True when it does, False when another writer was first.
@@ -44,7 +44,7 @@ def swap_pointed(base: LoadedTable, metadata: TableMetadata, move: Move, load: L
     reason = f"The metadata location of {full_name(base.identifier)} is no longer {base.metadata_location}"
     outcome = _moved(table, reason, move, load)
     if isinstance(outcome, Committed):
-        metadata_files.delete_fallen(base.storage, complete, fallen)
+        own_files.delete_fallen(base, complete, fallen)
     return outcome
 
 
@@ -81,8 +81,8 @@ def swap_pointed_together(
         _discard(written)
         names = ", ".join(full_name(table.identifier) for table in tables)
         return Conflict(f"The metadata location of one of {names} is no longer that of its base")
-    for table, (metadata, fallen) in zip(tables, complete, strict=True):
-        metadata_files.delete_fallen(table.storage, metadata, fallen)
+    for swap, (metadata, fallen) in zip(swaps, complete, strict=True):
+        own_files.delete_fallen(swap.base, metadata, fallen)
     return tuple(Committed(table) for table in tables)
 
 
@@ -96,7 +96,11 @@ def load_pointed(
     """
     location = pointer()
     while location is not None:
-        storage = storage_of(location)
+        try:
+            storage = storage_of(settled(location))
+        except InvalidInput as error:
+            error.advise(f"The catalog names this metadata file for table {name}. Register the table again by the file's plain location.")
+            raise
         try:
             return location, metadata_files.read(storage, location), storage
         except NoSuchFileError as error:

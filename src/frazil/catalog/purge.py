@@ -8,18 +8,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 
+import pyarrow as pa
+
 from frazil.catalog.base import LoadedTable
+from frazil.catalog.own_files import own_places
 from frazil.errors import ValidationException
 from frazil.scan.listing import reachable as listing
 from frazil.scan.scan_log.files import log_files
 from frazil.spec.metadata import TableMetadata
-from frazil.spec.properties import DATA_PATH, GC_ENABLED, METADATA_PATH, OLD_DATA_PATHS
-from frazil.storage import is_inside, normalise
-from frazil.storage.locations import join
-from frazil.storage.real_paths import RealPaths
+from frazil.spec.properties import GC_ENABLED
+from frazil.storage import normalise
 
 logger = logging.getLogger("frazil.catalog")
-_PLACES = (DATA_PATH, METADATA_PATH, *OLD_DATA_PATHS)
 _SHOWN = 20
 
 
@@ -45,26 +45,12 @@ def check_gc(metadata: TableMetadata, name: str) -> None:
         )  # fmt: skip
 
 
-def own_places(metadata: TableMetadata, root: str | None = None) -> tuple[str, ...]:
-    """Return the directories that belong to a table: its location (or `root`, the actual directory of a path table), and those that
-    properties name (write.data.path, write.metadata.path and their older names)."""
-    places = (root or metadata.location, *(metadata.properties.get(place.name, "") for place in _PLACES))
-    return tuple(place for place in places if normalise(place).strip("/"))  # "/" holds files of anybody
-
-
 def own_and_others(table: LoadedTable, root: str | None = None) -> tuple[list[str], list[str]]:
-    """Return the reachable files, and those of the scan log, in the table's own directories, and those elsewhere; each file once."""
-    unique = {normalise(f): f for f in (*reachable(table), *log_files(table.metadata, table.storage))}.values()
-    real = RealPaths()
-    directories = own_places(table.metadata, root)
-    real_directories = [real.of(join(normalise(place), "")).rstrip("/") for place in directories]
-
-    def is_own(file: str) -> bool:
-        """Tell whether a file lies in a directory of the table by its name, and does not leave it through a symbolic link."""
-        return any(is_inside(file, p) for p in directories) and any(is_inside(real.of(normalise(file)), p) for p in real_directories)
-
-    own_files = {f for f in unique if is_own(f)}
-    return [f for f in unique if f in own_files], [f for f in unique if f not in own_files]
+    """Return the reachable files, and those of the scan log, in the table's own directories, and those elsewhere; each file once. `root`:
+    the actual directory of a path table."""
+    unique = list({normalise(f): f for f in (*reachable(table), *log_files(table.metadata, table.storage))}.values())
+    own = own_places(table, root).marked(pa.array(unique, pa.string()))
+    return [f for f, is_own in zip(unique, own, strict=True) if is_own], [f for f, is_own in zip(unique, own, strict=True) if not is_own]
 
 
 def delete(table: LoadedTable, own_files: Iterable[str], others: Sequence[str]) -> tuple[str, ...]:

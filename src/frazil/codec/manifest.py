@@ -24,7 +24,7 @@ from frazil.codec.avro_schema import AvroNode
 from frazil.codec.guard import reading
 from frazil.codec.manifest_schema import BY_ID, BY_NAME, COLUMNS, DATA_FILE_ID, PARTITION_ID, arrow_value_type
 from frazil.codec.manifest_write import encode_manifest
-from frazil.errors import CorruptData, InvalidInput, NoSuchFileError, StorageError, Unsupported
+from frazil.errors import CorruptData, InvalidInput, Unsupported
 from frazil.expr.building import from_numpy, scalar, to_numpy
 from frazil.spec.data_file import DataFile, ManifestEntry, ManifestEntryStatus
 from frazil.spec.manifest import ManifestContent, ManifestFile
@@ -61,26 +61,23 @@ def manifest_header(data: bytes, file: str = "") -> dict[str, str]:
 
 
 def decode_manifest(
-    data: bytes | None,
+    data: bytes,
     manifest: ManifestFile,
     *,
-    path: str | None = None,
     columns: Collection[str] | None = None,
     choose: Callable[[Container], tuple[Container, Numbers | None]] | None = None,
 ) -> pa.Table:
-    """Decode the entries of a manifest, DELETED ones included, from its bytes or from a local `path`; `columns` None: all columns.
+    """Decode the entries of a manifest, DELETED ones included, from its bytes; `columns` None: all columns.
 
     `choose`: returns the part of the file that is read, and the numbers of the wanted entries in that part (None: all of them);
     `first_row_id`, which depends on all entries, is then not among the columns.
 
-    Raises CorruptData, NoSuchFileError when there is no file at the path, InvalidInput for a column that manifests do not have.
+    Raises CorruptData, InvalidInput for a column that manifests do not have.
     """
-    file = manifest.manifest_path or path or ""
+    file = manifest.manifest_path
     if unknown := [c for c in columns or () if c not in BY_NAME]:
         raise InvalidInput(f"Manifests have no column {unknown[0]!r}.")
     names = [c.name for c in COLUMNS if columns is None or c.name in columns]
-    if data is None:
-        data = _read(path, file)
     container = read_container(data, file)
     with reading("manifest", file):
         if len(data) < manifest.manifest_length and not _is_whole(container, manifest):
@@ -150,18 +147,6 @@ def _is_whole(container: Container, manifest: ManifestFile) -> bool:
 
 def _rows_at(table: pa.Table, numbers: Numbers | None) -> pa.Table:
     return table if numbers is None else table.take(from_numpy(numbers))
-
-
-def _read(path: str | None, file: str) -> bytes:
-    if path is None:
-        raise InvalidInput("decode_manifest needs the bytes of a manifest or a path to it.")
-    try:
-        with open(path, "rb") as source:
-            return source.read()
-    except FileNotFoundError as e:
-        raise NoSuchFileError(f"There is no manifest {file}.", file=file) from e
-    except OSError as e:
-        raise StorageError(f"Cannot read manifest {file}: {e}", file=file) from e
 
 
 @functools.lru_cache(maxsize=128)

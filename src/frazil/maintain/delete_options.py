@@ -50,7 +50,7 @@ def delete_rewrite_options(options: Mapping[str, Any] | None, metadata: TableMet
     texts = {k.strip().lower().replace("_", "-"): str(v).strip() for k, v in mapping("options", options).items() if v is not None}
     for name in texts:
         if name not in _KNOWN:
-            raise InvalidInput(f"Unknown option {name!r} of rewrite_position_delete_files.", hint=f"Known: {', '.join(_KNOWN)}.")
+            raise InvalidInput(f"Unknown option {name!r} of rewrite_position_delete_files.", hint=f"The options are {', '.join(_KNOWN)}.")
     whole = _DeleteOptionReader(texts).whole
     target = whole("target-file-size-bytes", DELETE_TARGET_FILE_SIZE.of(metadata.properties), 1)
     smallest = whole("min-file-size-bytes", int(target * _SMALLEST), 0)

@@ -7,10 +7,12 @@ between the two steps leaves orphan files, which `remove_orphan_files` finds.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from frazil.catalog.own_files import OwnPlaces, own_places
 from frazil.commit.actions import MetadataChange
 from frazil.commit.apply import apply_updates, now_millis
 from frazil.commit.done_once import without_marks
@@ -29,6 +31,8 @@ from frazil.spec.properties import GC_ENABLED
 from frazil.spec.updates import RemoveSnapshotRef, RemoveSnapshots, Update
 
 _OURS = {"ours": True}
+_SHOWN = 20
+_log = logging.getLogger("frazil.maintain")
 
 
 class ExpiredIds(tuple[int, ...]):
@@ -40,7 +44,8 @@ class ExpiredIds(tuple[int, ...]):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ExpireSnapshotsResult(ProcedureResult):
-    """Count the deleted files by kind. `snapshot_ids`, `refs`: the snapshots and refs that expired."""
+    """Count the deleted files by kind. `snapshot_ids`, `refs`: the snapshots and refs that expired. `files_elsewhere`: files that stay,
+    since they lie outside of the table's own directories."""
 
     deleted_data_files_count: int = 0
     deleted_position_delete_files_count: int = 0
@@ -51,6 +56,7 @@ class ExpireSnapshotsResult(ProcedureResult):
     snapshot_ids: tuple[int, ...] = field(default=ExpiredIds(), metadata=_OURS)
     refs: tuple[str, ...] = field(default=(), metadata=_OURS)
     files_not_deleted: int = field(default=0, metadata=_OURS)
+    files_elsewhere: int = field(default=0, metadata=_OURS)
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,18 @@ class ExpirePlan:
     expired: Expired
     updates: tuple[Update, ...] = ()
     files: ExpiredFiles = NO_FILES
+    elsewhere: int = 0
+
+    def within(self, own: OwnPlaces, name: str) -> ExpirePlan:
+        """Leave out the files outside of the table's own directories, which stay."""
+        files, elsewhere = self.files.within(own)
+        if elsewhere:
+            shown = ", ".join(elsewhere[:_SHOWN]) + (", …" if len(elsewhere) > _SHOWN else "")
+            _log.warning(
+                "Expiry of %s leaves %d files outside of the table's own directories: %s (%s)", name, len(elsewhere), shown,
+                own.why_not(elsewhere[0]),
+            )  # fmt: skip
+        return replace(self, files=files, elsewhere=len(elsewhere))
 
     def result(self, dry_run: bool, seconds: float, stay: frozenset[str] = frozenset()) -> ExpireSnapshotsResult:
         """Count the files, without those that could not be deleted (`stay`)."""
@@ -76,8 +94,8 @@ class ExpirePlan:
             deleted_equality_delete_files_count=files.count(DataFileContent.EQUALITY_DELETES, stay),
             deleted_manifest_files_count=left([path for path, _ in files.manifests]),
             deleted_manifest_lists_count=left(files.manifest_lists), deleted_statistics_files_count=left(files.statistics),
-            snapshot_ids=ExpiredIds(self.expired.snapshot_ids), refs=self.expired.refs, files_not_deleted=len(stay), dry_run=dry_run,
-            seconds=seconds, bytes_removed=files.size,
+            snapshot_ids=ExpiredIds(self.expired.snapshot_ids), refs=self.expired.refs, files_not_deleted=len(stay),
+            files_elsewhere=self.elsewhere, dry_run=dry_run, seconds=seconds, bytes_removed=files.size,
         )  # fmt: skip
 
 
@@ -102,9 +120,10 @@ def expire_snapshots(
     now_ms = now_millis()
     search = FileSearch(newest.storage)
     planned = plan(newest, request, now_ms, clean_expired_metadata, search)
+    own = own_places(newest.loaded) if planned.files.count_all else OwnPlaces(())
     if dry_run or not planned.updates:
-        return planned.result(dry_run, time.monotonic() - started)
-    done = _committed(newest, planned, request, now_ms, clean_expired_metadata, search)
+        return planned.within(own, table.name).result(dry_run, time.monotonic() - started)
+    done = _committed(newest, planned, request, now_ms, clean_expired_metadata, search).within(own, table.name)
     stay = _delete(newest, done.files, threads, callback)
     return done.result(False, time.monotonic() - started, stay)
 

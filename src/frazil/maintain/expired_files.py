@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from frazil.catalog.own_files import OwnPlaces
 from frazil.errors import CorruptData, NoSuchFileError
 from frazil.expr.building import column, from_numpy, scalar
 from frazil.maintain.path_keys import Keys, PathKeys, keys_of
@@ -59,6 +60,28 @@ class ExpiredFiles:
             left_out = pc.is_in(self.contents.column("file_path"), value_set=pa.array(sorted(but), pa.string()))
             wanted = pc.and_not(wanted, left_out)
         return int(pc.sum(wanted).as_py() or 0)
+
+    def within(self, own: OwnPlaces) -> tuple[ExpiredFiles, list[str]]:
+        """Return the files in a table's own directories, and the paths of those elsewhere."""
+        paths = self.contents.column("file_path").combine_chunks()
+        flags = own.marked(paths)
+        outside: list[str] = [] if flags.all() else paths.filter(from_numpy(~flags)).to_pylist()
+        groups = ([path for path, _ in self.manifests], self.manifest_lists, self.statistics)
+        inside: set[str] = set()
+        for group in groups:
+            marks = own.marked(column(list(group), pa.string()))
+            inside |= {path for path, is_own in zip(group, marks, strict=True) if is_own}
+            outside += [path for path in group if path not in inside]
+        files = ExpiredFiles(
+            self.contents if flags.all() else self.contents.filter(from_numpy(flags)), tuple(m for m in self.manifests if m[0] in inside),
+            tuple(p for p in self.manifest_lists if p in inside), tuple(p for p in self.statistics if p in inside),
+        )  # fmt: skip
+        return files, outside
+
+    @property
+    def count_all(self) -> int:
+        """Count all files."""
+        return int(self.contents.num_rows) + len(self.manifests) + len(self.manifest_lists) + len(self.statistics)
 
     @property
     def size(self) -> int:

@@ -9,47 +9,39 @@ import uuid
 import numpy as np
 import pyarrow.compute as pc
 
-from frazil.catalog import LoadedTable
-from frazil.codec.metadata_json import decode_metadata
+from frazil.catalog import LoadedTable, metadata_files
+from frazil.catalog.own_files import named_places, own_places
 from frazil.errors import FrazilError, ValidationException
 from frazil.expr.building import to_numpy
 from frazil.maintain.listing import ListedFiles, with_times
 from frazil.spec.metadata import TableMetadata
-from frazil.spec.properties import DATA_PATH, METADATA_PATH, OLD_DATA_PATHS
 from frazil.storage import is_inside, normalise
 from frazil.storage.locations import join, metadata_root, place_of
 
 _log = logging.getLogger("frazil.maintain")
-_PLACES = (DATA_PATH, METADATA_PATH, *OLD_DATA_PATHS)
 _MOST_AHEAD_MS = 3_600_000
 _LOOKED_AT = 20  # unknown metadata files of the table's own directory that are read, the newest ones
 
 
 def check_place(table: LoadedTable, location: str | None) -> str:
-    """Return the directory to clean up (None: the table's location). Raises ValidationException for one that is not the table's own, and
-    where the table's current metadata file lies elsewhere: it is a copy then, and the files at its location are another table's."""
-    metadata = table.metadata
-    places = _places(metadata)
+    """Return the directory to clean up (None: the table's location). Raises ValidationException for one that is not the table's own."""
+    metadata, own = table.metadata, own_places(table)
     place = metadata.location if location is None else place_of(location)
-    if not any(is_inside(place, own) for own in places):
-        raise ValidationException(
-            f"Cannot remove orphan files in {place}: it is no directory of table {metadata.location}, and files there may be others'.",
-            hint=f"Directories of the table are {', '.join(places) or 'none'}.", table=metadata.location,
-        )  # fmt: skip
+    if own.owns(place):
+        return place
     path = table.storage.local_path(place)
-    if path is not None and not any(_is_really_inside(path, table.storage.local_path(own)) for own in places):
+    if any(is_inside(place, directory) for directory in own.directories) and path is not None:
         raise ValidationException(
             f"Cannot remove orphan files in {place}: a symbolic link leads from there to {os.path.realpath(path)}, outside of the table.",
             hint="Give the directory itself, if it is one of the table's own.", table=metadata.location,
         )  # fmt: skip
-    current = table.metadata_location
-    if current and not any(is_inside(current, own) for own in places):
-        raise ValidationException(
-            f"Cannot remove orphan files: the metadata file {current} is not in a directory of its table, which is {metadata.location}.",
-            hint="It is a copy, as it seems. The table from which it was copied may need files that the copy does not name.",
-            table=metadata.location, file=current,
-        )  # fmt: skip
-    return place
+    named = any(is_inside(place, directory) for directory in named_places(metadata))
+    why = own.why_not(place) if named else "files there may be others'"
+    raise ValidationException(
+        f"Cannot remove orphan files in {place}: it is not certain that it is a directory of table {metadata.location}: {why}.",
+        hint=f"Directories of the table are {', '.join(own.directories) or 'not known'}.", table=metadata.location,
+        file=table.metadata_location or None,
+    )  # fmt: skip
 
 
 def metadata_directories(table: LoadedTable, place: str) -> list[str]:
@@ -58,21 +50,11 @@ def metadata_directories(table: LoadedTable, place: str) -> list[str]:
     metadata = table.metadata
     directories = [metadata_root(metadata.location, metadata.properties)]
     above = place.rstrip("/").rpartition("/")[0]
-    while any(is_inside(above, own) for own in _places(metadata)):
+    while any(is_inside(above, own) for own in named_places(metadata)):
         directories.append(join(above, "metadata"))
         above = above.rpartition("/")[0]
     distinct = {normalise(directory): directory for directory in reversed(directories)}
     return [directory for directory in distinct.values() if not is_inside(directory, place)]
-
-
-def _places(metadata: TableMetadata) -> list[str]:
-    """List the directories that are the table's own."""
-    places = [metadata.location, *(metadata.properties.get(p.name, "") for p in _PLACES)]
-    return [place for place in places if normalise(place).strip("/")]  # "/" holds files of anybody
-
-
-def _is_really_inside(path: str, directory: str | None) -> bool:
-    return directory is not None and is_inside(os.path.realpath(path), os.path.realpath(directory))
 
 
 def refuse_fast_clock(table: LoadedTable, now_ms: int) -> None:
@@ -122,13 +104,13 @@ def refuse_other_tables(table: LoadedTable, place: str, unknown: ListedFiles) ->
 
 def _check_metadata_file(table: LoadedTable, place: str, path: str, is_own: bool) -> None:
     try:
-        other = decode_metadata(table.storage.read(path), file=path)
+        other = metadata_files.read(table.storage, path)
     except FrazilError as error:
         if is_own:
             return  # a writer was interrupted: the file is an orphan like others
         raise _refused(table, path, f"which cannot be read ({error})") from error
     if other.table_uuid != table.metadata.table_uuid:
-        if not is_inside(path, place) and not any(is_inside(place, own) or is_inside(own, place) for own in _places(other)):
+        if not is_inside(path, place) and not any(is_inside(place, own) or is_inside(own, place) for own in named_places(other)):
             return  # tables may share a directory of metadata
         raise _refused(table, path, f"which is that of another table ({other.table_uuid})")
     if is_own and _is_another_line(table, other):

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from frazil.catalog import CatalogBackend, LoadedTable
+from frazil.maintain.html_tables import html_of_arrow, html_table
 from frazil.ops.engine import Engine
 from frazil.ops.operation import TableOperation, writable
 from frazil.spec.metadata import TableMetadata
@@ -81,6 +82,13 @@ class ProcedureResult:
     def show(self) -> None:
         """Print the result, a line for each number."""
         print(repr(self))
+
+    def _repr_html_(self) -> str:
+        state = f"{type(self).__name__}: {'dry run, nothing was changed' if self.dry_run else 'done'} ({self.seconds:,.2f} seconds)"
+        if type(self).to_arrow is not ProcedureResult.to_arrow:  # a result of several rows
+            return html_of_arrow(state, self.to_arrow())
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.repr and f.name not in ("dry_run", "seconds")}
+        return html_table(state, ("", "value"), [(name, _shown(name, value)) for name, value in values.items()])
 
     def __repr__(self) -> str:
         values = {f.name: v for f in fields(self) if f.repr and f.name not in ("dry_run", "seconds") and (v := getattr(self, f.name))}

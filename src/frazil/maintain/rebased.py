@@ -58,7 +58,8 @@ def step_of(table: MaintainedTable, loaded: LoadedTable, branch: str, options: W
     metadata = loaded.metadata
     if branch not in metadata.refs and not (branch == "main" and metadata.current_snapshot_id is None):
         text = f"There is no branch {branch!r}."
-        raise InvalidInput(text, hint=f"Branches: {', '.join(sorted(metadata.refs)) or 'none'}.", table=metadata.location)
+        hint = f"The branches and tags are {', '.join(sorted(metadata.refs)) or 'none yet'}."
+        raise InvalidInput(text, hint=hint, table=metadata.location)
     to = WriteTarget(metadata, loaded.storage, branch, {}, options, known_columns=metadata.last_column_id)
     head = metadata.branch_head(branch)
     return Step(to, IN_PROCESS, table.runner, start=head.snapshot_id if head else None)

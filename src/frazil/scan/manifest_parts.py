@@ -12,7 +12,7 @@ import pyarrow as pa
 from frazil.codec.avro import Container, read_container
 from frazil.codec.guard import reading
 from frazil.codec.manifest import decode_manifest
-from frazil.scan.manifests import each, read_manifest
+from frazil.scan.manifests import each, manifest_bytes, read_manifest
 from frazil.spec.manifest import ManifestFile
 from frazil.storage import Storage
 
@@ -35,7 +35,7 @@ def read_in_parts(storage: Storage, manifest: ManifestFile, columns: Collection[
     if not is_large(manifest):
         yield read_manifest(storage, manifest, columns, keep=False)
         return
-    file, data = manifest.manifest_path, storage.read(manifest.manifest_path)
+    file, data = manifest.manifest_path, manifest_bytes(storage, manifest)
     with reading("manifest", file):
         container = read_container(data, file)
         blocks = [count for count, _, _ in container.spans]

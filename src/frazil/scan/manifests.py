@@ -21,7 +21,7 @@ from frazil.spec.data_file import ManifestEntryStatus
 from frazil.spec.manifest import ManifestContent, ManifestFile
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import Snapshot
-from frazil.storage import REMOTE_SCHEMES, Storage
+from frazil.storage import REMOTE_SCHEMES, Storage, read_whole
 from frazil.storage.locations import scheme_of
 
 T = TypeVar("T")
@@ -44,6 +44,10 @@ _SMALL = 24 << 10  # bytes of a manifest
 ALL_COLUMNS = (*PLAN_COLUMNS, *DELETE, *SIZES, *STATISTICS)
 
 
+LONGEST_LIST, LONGEST_MANIFEST = 1 << 28, 1 << 31  # a list of a million manifests has 100 MB, an entry some 200 bytes
+_LONGER = 1 << 24
+
+
 def clear_caches() -> None:
     """Drop all cached manifests and manifest lists."""
     manifest_cache.clear()
@@ -61,7 +65,7 @@ def manifests_of(metadata: TableMetadata, snapshot: Snapshot, storage: Storage, 
     key = ("list", snapshot.manifest_list)
     manifests: tuple[ManifestFile, ...] | None = manifest_cache.get(key)
     if manifests is None:
-        data = storage.read(snapshot.manifest_list)
+        data = read_whole(storage, snapshot.manifest_list, LONGEST_LIST, "manifest list")
         manifests = decode_manifest_list(data, snapshot.manifest_list)
         _refuse_torn(manifests, snapshot)
         if keep:
@@ -94,7 +98,7 @@ def _inline_manifest(path: str, snapshot: Snapshot, metadata: TableMetadata, sto
     key = ("inline", path, snapshot.snapshot_id)
     manifest: ManifestFile | None = manifest_cache.get(key)
     if manifest is None:
-        data = storage.read(path)
+        data = read_whole(storage, path, LONGEST_MANIFEST, "manifest")
         manifest = ManifestFile(
             manifest_path=path, manifest_length=len(data), partition_spec_id=_header_spec(data, path, metadata),
             added_snapshot_id=snapshot.snapshot_id, sequence_number=0, min_sequence_number=0,
@@ -135,9 +139,16 @@ def read_manifest(
 
 
 def _decoded(storage: Storage, manifest: ManifestFile, columns: Collection[str], data: bytes | None) -> pa.Table:
-    local = storage.local_path(manifest.manifest_path)
-    data = data if data is not None or local is not None else storage.read(manifest.manifest_path)
-    return decode_manifest(data, manifest, path=local, columns=columns)
+    return decode_manifest(manifest_bytes(storage, manifest) if data is None else data, manifest, columns=columns)
+
+
+def manifest_bytes(storage: Storage, manifest: ManifestFile) -> bytes:
+    """Read the bytes of a manifest. Raises CorruptData where it is far longer than its list tells.
+
+    A somewhat different length is no damage: Java's rewrite_table_path gives the manifests of a copy the lengths of the originals.
+    """
+    most = min(LONGEST_MANIFEST, _LONGER + 2 * manifest.manifest_length)
+    return read_whole(storage, manifest.manifest_path, most, "manifest")
 
 
 def packs_of(manifests: Iterable[ManifestFile], most: int = _PACK, size: int = _PACK_BYTES) -> list[list[ManifestFile]]:
@@ -166,7 +177,7 @@ def read_pack(storage: Storage, pack: Sequence[ManifestFile]) -> list[pa.Table]:
     cache."""
     if len(pack) == 1:
         return [read_manifest(storage, pack[0], keep=False)]
-    return decode_manifests([(storage.read(m.manifest_path), m) for m in pack])
+    return decode_manifests([(manifest_bytes(storage, m), m) for m in pack])
 
 
 def is_cached(manifest: ManifestFile) -> bool:

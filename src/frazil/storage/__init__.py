@@ -14,6 +14,7 @@ from frazil.storage.locations import (
     metadata_location,
     normalise,
     place_of,
+    settled,
 )
 from frazil.storage.routing import (
     REMOTE_SCHEMES,
@@ -29,6 +30,7 @@ from frazil.storage.routing import (
 )
 from frazil.storage.secrets import redact, redact_text, without_secrets
 from frazil.storage.vended import Credentials
+from frazil.storage.whole import read_whole
 
 __all__ = [
     "REMOTE_SCHEMES",
@@ -62,10 +64,12 @@ __all__ = [
     "object_options",
     "place_of",
     "precedence",
+    "read_whole",
     "real_paths",
     "redact",
     "redact_text",
     "routed",
+    "settled",
     "signed",
     "storage_for",
     "storages_by_prefix",

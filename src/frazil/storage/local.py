@@ -10,8 +10,10 @@ import contextlib
 import ctypes
 import errno
 import functools
+import io
 import os
 import shutil
+import stat
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -41,16 +43,16 @@ class LocalStorage:
         return pa.fs.LocalFileSystem(), local_path_of(location)
 
     def read(self, location: str) -> bytes:
-        with translated_errors(location, "read"), open(local_path_of(location), "rb") as file:
+        with translated_errors(location, "read"), _opened(location) as file:
             return file.read()
 
     def read_start(self, location: str, size: int) -> bytes:
-        with translated_errors(location, "read"), open(local_path_of(location), "rb") as file:
-            return file.read(size)
+        with translated_errors(location, "read"), _opened(location) as file:
+            return file.read(min(size, os.fstat(file.fileno()).st_size))
 
     def open_input(self, location: str) -> pa.NativeFile:
         with translated_errors(location, "open"):
-            return pa.OSFile(local_path_of(location), "rb")
+            return pa.OSFile(regular_path(local_path_of(location)), "rb")
 
     @contextlib.contextmanager
     def open_output(self, location: str, *, overwrite: bool = False) -> Iterator[Any]:
@@ -213,6 +215,35 @@ class LocalStorage:
             if os.path.isdir(linked):
                 shutil.rmtree(linked)
             os.unlink(aside)
+
+
+_KINDS = {
+    stat.S_IFDIR: "a directory", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device",
+}  # fmt: skip
+
+
+def regular_path(path: str) -> str:
+    """Return the path of a file that may be opened. Raises StorageError for pipes, devices and directories: to open one may wait, or give
+    bytes without end."""
+    with translated_errors(path, "open"):
+        _check_regular(os.stat(path), path)
+    return path
+
+
+def _check_regular(state: os.stat_result, location: str) -> None:
+    if not stat.S_ISREG(state.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(state.st_mode), "something else")
+        raise StorageError(f"{location} is not a file, but {kind}.", hint="Only regular files are read.", file=location)
+
+
+def _opened(location: str) -> io.BufferedReader:
+    descriptor = os.open(local_path_of(location), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe is not waited for
+    try:
+        _check_regular(os.fstat(descriptor), location)
+        return open(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
 
 
 def _walk(root: str, shown: str) -> Iterator[FileInfo]:

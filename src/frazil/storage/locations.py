@@ -91,6 +91,47 @@ def collapsed(path: str) -> str:
     return _NOTHING.sub("/", path)
 
 
+def settled(location: str) -> str:
+    """Resolve the location that a table's metadata names: on local disks and in HDFS doubled slashes, `.` and `..` are resolved by name, as
+    Hadoop's Path does, and `FILE:/x` and `file://localhost/x` become `file:/x`.
+
+    A location that has no settled spelling is returned as it is, for example one that climbs above its root, or a key of an object store
+    with `..`, where this is a name like any other. `check_table_location` refuses it before anything is written.
+    """
+    scheme = scheme_of(location)
+    if scheme == "file" and "\0" not in location:
+        named = location[:5].lower() == "file:"
+        host, path = _host_and_path(location[5:]) if named else ("", location)
+        if host not in ("", "localhost") or not path.startswith("/"):
+            return location
+        prefix = "file://" if location.startswith("file:///") else "file:" if named else ""
+        resolved = _without_climbing(path)
+        return location if resolved is None else f"{prefix}{resolved}"
+    match = re.match(r"([Hh][Dd][Ff][Ss]:(?://[^/]*)?)(/.*)", location, re.DOTALL)
+    resolved = _without_climbing(match[2]) if match else None
+    return location if match is None or resolved is None else f"{match[1]}{resolved}"
+
+
+def _host_and_path(rest: str) -> tuple[str, str]:
+    if not rest.startswith("//"):
+        return "", rest
+    host, slash, path = rest[2:].partition("/")
+    return host, slash + path
+
+
+def _without_climbing(path: str) -> str | None:
+    """Resolve `.`, `..` and doubled slashes in an absolute path; None where it climbs above the root. A slash at the end stays."""
+    names = list[str]()
+    for name in path.split("/"):
+        if name == "..":
+            if not names:
+                return None
+            names.pop()
+        elif name not in ("", "."):
+            names.append(name)
+    return "/" + "/".join(names) + ("/" if names and path.endswith("/") else "")
+
+
 def is_own_io(named: str) -> bool:
     """Tell whether `io-impl`, `py-io-impl` name nothing, or a class of Java's, PyIceberg's or ours, whose work the storage does here."""
     return not named or named.startswith(("org.apache.iceberg.", "pyiceberg.io.", "frazil.io."))
@@ -157,6 +198,20 @@ def check_location(location: str, noun: str = "location") -> str:
     return location
 
 
+def check_table_location(location: str) -> str:
+    """Check the location of a table before files are written below it, and return it. Raises InvalidInput for one that leaves its place by
+    `..` or that is relative, which means another directory in each process."""
+    try:
+        check_location(location, "location of the table")
+        if scheme_of(location) == "file" and not local_path_of(location).startswith("/"):
+            text = f"The location of the table {location!r} is relative, so it would be another directory in each process."
+            raise InvalidInput(text, file=location)
+    except InvalidInput as error:
+        error.advise("The table can be read. To write to it, set its location by t.transaction().update_location(…).")
+        raise
+    return location
+
+
 def check_name(name: object, noun: str = "name") -> str:
     """Check a name that becomes a directory; refuses empty names, `.`, `..`, slashes, backslashes, NUL and control characters."""
     if not isinstance(name, str) or not name:
@@ -191,7 +246,7 @@ def data_root(table_location: str, properties: Mapping[str, str]) -> str:
     data_path = DATA_PATH.text(properties)
     if data_path is not None:
         return absolute(check_location(data_path, f"property {DATA_PATH.name}"))
-    return join(table_location, "data")
+    return join(check_table_location(table_location), "data")
 
 
 def data_location(table_location: str, properties: Mapping[str, str], partition_path: str, file_name: str) -> str:
@@ -225,7 +280,7 @@ def metadata_root(table_location: str, properties: Mapping[str, str]) -> str:
     metadata_path = METADATA_PATH.text(properties)
     if metadata_path is not None:
         return absolute(check_location(metadata_path, f"property {METADATA_PATH.name}"))
-    return join(table_location, "metadata")
+    return join(check_table_location(table_location), "metadata")
 
 
 def metadata_location(table_location: str, properties: Mapping[str, str], file_name: str) -> str:

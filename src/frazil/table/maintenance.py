@@ -291,11 +291,11 @@ class MaintenanceTable:
         return recommend(self._table())
 
     def auto(
-        self, *, budget_bytes: int | None = None, budget_minutes: float | None = None, dry_run: bool = False,
+        self, *, budget_bytes: int | str | None = None, budget_minutes: float | None = None, dry_run: bool = False,
         progress: ProgressCallback | None = None,
     ) -> AutoResult:  # fmt: skip
-        """Do what `recommend` says, as far as it fits the budget: bytes read and written, and minutes (None: no limit). `progress`: passed
-        on to each procedure.
+        """Do what `recommend` says, as far as it fits the budget: bytes read and written, as a number or as `"10GB"`, and minutes (None: no
+        limit). `progress`: passed on to each procedure.
 
         May run at any time beside writers and readers, also from cron: it holds the table's lease, and does nothing while another `auto` or
         a stream maintains the table. A cure that fails is told in the result, and the others run.

@@ -147,6 +147,73 @@ def test_a_body_without_end_and_a_bomb_are_bounded(raw: RawServer, monkeypatch: 
     refused(raw, CorruptData, "more than 4 MB")
 
 
+def packed(part: bytes, times: int) -> bytes:
+    out = io.BytesIO()
+    with gzip.GzipFile(fileobj=out, mode="wb") as file:
+        block = part * (1 + (1 << 20) // len(part))
+        for _ in range(times // (1 + (1 << 20) // len(part))):
+            file.write(block)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("name", [b'["a"],', b"[],", b'{"namespace":["db"],"name":"t"},'])
+@pytest.mark.parametrize("zipped", [True, False])
+def test_millions_of_names_on_a_page_are_refused_before_they_are_parsed(raw: RawServer, name: bytes, zipped: bool) -> None:
+    body = packed(name, 40_000_000) if zipped else name * (30_000_000 // len(name))
+    page = answer(body, *(["Content-Encoding: gzip"] if zipped else []))
+    raw.pieces, began = lambda: iter([page]), time.monotonic()
+    catalog = RestBackend("r", {"type": "rest", "uri": raw.uri, "rest.client.max-retries": "1"})
+    for ask in (lambda: catalog.list_namespaces(), lambda: catalog.list_tables(("db",))):
+        with pytest.raises(CorruptData, match="more than 16 MB"):
+            ask()
+    assert time.monotonic() - began < 10
+
+
+def test_a_table_that_is_compressed_beyond_measure_is_refused(raw: RawServer) -> None:
+    bomb = answer(packed(b'{"a":1},', 20_000_000), "Content-Encoding: gzip")
+    raw.pieces = lambda: iter([bomb])
+    refused(raw, CorruptData, "far larger than its size allows")
+
+
+@pytest.mark.parametrize("names", [[], [["a"]], [["a"], ["b"]]])
+def test_pages_without_end_are_told_also_where_each_has_a_token_of_its_own(server: Server, names: list[list[str]]) -> None:
+    numbers = iter(range(10**9))
+    server.on("GET /v1/namespaces", lambda _: (200, {"namespaces": names, "next-page-token": str(next(numbers))}))
+    with pytest.raises(CorruptData, match="100 pages without a new name"):
+        server.catalog().list_namespaces()
+    assert len(server.asked) < 110
+
+
+def test_some_pages_without_names_are_passed_over(server: Server) -> None:
+    pages = [(200, {"namespaces": [["a"]] if n == 60 else [], "next-page-token": str(n) if n < 120 else None}) for n in range(121)]
+    server.on("GET /v1/namespaces", *pages)
+    assert server.catalog().list_namespaces() == [("a",)]
+
+
+@pytest.mark.parametrize("prefix", ["../..", "..", "a/../../b", "%2e%2e/x", "a/%2E%2e", "%252e%252e", ".", "x/..%2fy", "a\\..\\b", "a%5C..%5Cb"])
+def test_a_servers_prefix_does_not_leave_the_path(server: Server, prefix: str) -> None:
+    server.on("GET /v1/config", (200, {"defaults": {}, "overrides": {"prefix": prefix}}))
+    catalog = server.catalog(token=SECRET)
+    for ask in (lambda: catalog.load(TABLE), lambda: catalog.list_namespaces(), lambda: catalog.drop_table(TABLE)):
+        with pytest.raises(CorruptData, match="leave its path"):
+            ask()
+    assert server.routes() == ["GET /v1/config"]
+
+
+@pytest.mark.parametrize("prefix", ["a/b", "arn%3Aaws:x@y", "v1.2", "...", "..a", "catalogs/my%20wh"])
+def test_other_prefixes_are_taken(server: Server, prefix: str) -> None:
+    server.on("GET /v1/config", (200, {"defaults": {}, "overrides": {"prefix": prefix}}))
+    server.on(f"GET /v1/{prefix}/namespaces", (200, {"namespaces": [["a"]]}))
+    assert server.catalog().list_namespaces() == [("a",)]
+
+
+def test_the_path_of_a_token_does_not_leave_that_of_the_catalog(server: Server) -> None:
+    catalog = server.catalog(credential="me:pass-word", oauth2_server_uri="../admin/tokens")
+    with pytest.raises(CorruptData, match="leave its path"):
+        catalog.load(TABLE)
+    assert server.asked == []
+
+
 @pytest.mark.parametrize("reply", ["endless", "slow", "elsewhere", "cut"])
 def test_a_commit_whose_answer_is_unusable_may_have_been_handled(raw: RawServer, reply: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of a commit that may stand must not be removed, so its outcome is unknown, not a failure."""

@@ -22,6 +22,7 @@ from frazil.spec.data_file import DataFile
 from frazil.spec.name_mapping import NameMapping
 from frazil.spec.schema import Schema
 from frazil.storage.base import Storage
+from frazil.storage.local import regular_path
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class OrcSource:
     @classmethod
     def open(cls, file: DataFile, storage: Storage) -> OrcSource:
         path = storage.local_path(file.file_path)
-        source = pa.OSFile(path) if path is not None else storage.open_input(file.file_path)
+        source = pa.OSFile(regular_path(path)) if path is not None else storage.open_input(file.file_path)
         check_types(source, file.file_path)
         return cls(orc.ORCFile(source), file.file_path)
 

@@ -23,6 +23,7 @@ from frazil.spec.name_mapping import NameMapping
 from frazil.spec.schema import Schema
 from frazil.spec.types import GeographyType, GeometryType, IcebergType, UnknownType, VariantType
 from frazil.storage.base import Storage
+from frazil.storage.local import regular_path
 
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8}
 _BATCHES_AT_ONCE, _BYTES_AT_ONCE = 8, 16 << 20
@@ -31,7 +32,7 @@ _BATCHES_AT_ONCE, _BYTES_AT_ONCE = 8, 16 << 20
 def open_parquet(location: str, storage: Storage, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
     """Open a Parquet file and read its footer (unless `metadata` is given). Remote files are read with coalesced requests."""
     path = storage.local_path(location)
-    source = path if path is not None else storage.open_input(location)
+    source = regular_path(path) if path is not None else storage.open_input(location)
     return pq.ParquetFile(
         source, metadata=metadata, pre_buffer=path is None, coerce_int96_timestamp_unit="us", arrow_extensions_enabled=False,
         page_checksum_verification=True,

@@ -28,6 +28,7 @@ from frazil.catalog.base import (
     shown,
 )
 from frazil.catalog.names import full_name
+from frazil.catalog.own_files import told_by
 from frazil.catalog.planning import ScanPlanner
 from frazil.catalog.purge import check_gc
 from frazil.catalog.reporting import Reporting
@@ -206,13 +207,13 @@ class RestBackend(RestViews):
             text = f"The catalog's server answers {answer.request_line} without the metadata location of table {name}."
             raise CorruptData(text, table=name)
         try:
-            metadata = decode_metadata(bytes(body.metadata), file=location or name)
+            metadata = metadata_files.entering(decode_metadata(bytes(body.metadata), file=location or name), location or "")
         except FrazilError as error:
             error.advise(f"The catalog's server answered {answer.request_line} so.")
             raise
         storage = self._storage(identifier, metadata.location, body.config or {}, body.storage_credentials or [])
         config = {**self.properties, SCAN_PLANNING: self.client.settings.planning, **(body.config or {})}
-        return LoadedTable(identifier, location or "", metadata, storage, config)
+        return LoadedTable(identifier, location or "", metadata, storage, config, told_by(self.properties))
 
     def planner(self, table: LoadedTable) -> ScanPlanner | None:
         """Return what asks the server to plan scans of a table; None where Frazil plans them, out of the manifests."""

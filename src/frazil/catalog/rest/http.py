@@ -13,6 +13,7 @@ import contextlib
 import itertools
 import os
 import random
+import re
 import ssl
 import threading
 import time
@@ -30,10 +31,13 @@ from frazil.catalog.rest.auth import Authentication
 from frazil.catalog.rest.errors import ServerError, raised, scrubbed, server_error
 from frazil.catalog.rest.settings import Proxy, Settings, fits_header
 from frazil.catalog.rest.sigv4 import signed_headers
+from frazil.codec.metadata_json import MAX_RATIO
 from frazil.errors import CorruptData, FrazilError, InvalidInput, NotInstalledError, StorageError
 
-MAX_BODY = 1 << 30
-_MAX_ERROR_BODY = 1 << 20
+MAX_BODY = 1 << 28  # of a table: ten thousand snapshots have 10 MB, the files of a planned scan some 500 bytes each
+MAX_NAMES = 1 << 24  # of a page of names: half a million
+_FREE_BYTES = 1 << 26  # so much may come of any compressed body, and beyond it as much as of a metadata file that is gzip
+_MAX_ERROR_BODY = _MAX_TOKEN_BODY = 1 << 20
 _PIECE = 1 << 16  # so much is decompressed at once
 _LONGEST_WAIT_S = 10.0
 _LONGEST_ANSWER_S = 600.0
@@ -58,7 +62,8 @@ class Answer:
 class _Call:
     """Hold a request that may be sent several times, and what has become of it. `timeout`: the longest that one sending takes, in seconds.
     `known_until`: the time (`time.monotonic`) until which the server knows the request's key; None: it has none. `retries`: how many are
-    left. `unclear`: it changes something, and was sent once at least without an answer that tells whether it was handled."""
+    left. `most`: the bytes that an answer may have. `unclear`: it changes something, and was sent once at least without an answer that
+    tells whether it was handled."""
 
     method: str
     url: str
@@ -68,6 +73,7 @@ class _Call:
     retries: int
     known_until: float | None = None
     unclear: bool = False
+    most: int = _MAX_TOKEN_BODY
 
     def repeats(self, pause: float, *, handled: bool) -> bool:
         """Tell whether to send the request again after a fault and a pause of some seconds. `handled`: the server may have handled it."""
@@ -122,16 +128,19 @@ class Client:
         headers: Mapping[str, str] | None = None,
         bearer: str | None = None,
         repeatable: bool = False,
+        most: int | None = None,
     ) -> Answer:
         """Call a path below the server's address and return its answer, also one that reports an error. A whole address is called as it
         is: whose it is, the caller has checked.
 
         `body`: sent as JSON. `bearer`: a token for this request alone. `repeatable`: the request changes nothing, whatever its method.
+        `most`: the bytes that an answer may have.
         Raises Unclear when a request that changes something may have been handled, StorageError when it certainly was not, CorruptData for
         an answer that is too large.
         """
-        url = (path if "://" in path else f"{self.settings.uri}/{path}") + (f"?{urlencode(query, quote_via=quote)}" if query else "")
+        url = _below(path if "://" in path else f"{self.settings.uri}/{path}") + (f"?{urlencode(query, quote_via=quote)}" if query else "")
         call = self._call(method, url, None if body is None else msgspec.json.encode(body), reads=repeatable or method in _READING)
+        call.most = MAX_BODY if most is None else most
         if self.key_lifetime_s is not None and not call.reads:
             call.known_until = time.monotonic() + self.key_lifetime_s
             headers = {**(headers or {}), "Idempotency-Key": str(_uuid7())}
@@ -175,7 +184,7 @@ class Client:
             **_USER_AGENT, "Accept": "application/json", **(dict(self.settings.headers) if at_own_host else {}),
             "Content-Type": "application/x-www-form-urlencoded", **headers,
         }  # fmt: skip
-        call = self._call("POST", url, urlencode(form).encode(), reads=True)  # one token more does no harm
+        call = self._call("POST", _below(url), urlencode(form).encode(), reads=True)  # one token more does no harm
         try:
             answer = self._send(call, sent, (*self.secrets(), *(form.get(field, "") for field in ("client_secret", "subject_token"))))
         except StorageError as error:
@@ -193,7 +202,7 @@ class Client:
             pause = min(_LONGEST_WAIT_S, 0.1 * 2**attempt * random.uniform(0.5, 1.0))
             try:
                 with self._connected(call, self._signed(call, headers) if signed else headers) as response:
-                    answer = _answer(response, secrets, call.url, call.method, reads=call.reads)
+                    answer = _answer(response, secrets, call)
             except self._urllib3.exceptions.HTTPError as error:
                 handled = not self._never_sent(error)
                 call.unclear |= handled and not call.reads
@@ -298,7 +307,8 @@ def _lost(call: _Call, error: Exception, secrets: tuple[str, ...]) -> StorageErr
     return StorageError(text, hint="Check uri, the network and the server, then try again.")
 
 
-def _answer(response: Any, secrets: tuple[str, ...], url: str, method: str, *, reads: bool) -> Answer:
+def _answer(response: Any, secrets: tuple[str, ...], call: _Call) -> Answer:
+    url, method, reads = call.url, call.method, call.reads
     status, request_line = int(response.status), f"{method} {_host(url)}{scrubbed(urlsplit(url).path, secrets)}"
     if 300 <= status < 400 and status != 304:
         target = scrubbed(_host(str(response.headers.get("Location", ""))), secrets) or "another place"
@@ -308,7 +318,7 @@ def _answer(response: Any, secrets: tuple[str, ...], url: str, method: str, *, r
         raise kind(text, hint="Redirects are not followed, as credentials could go astray: set uri to the address that is meant.")
     failed = status >= 400
     try:
-        body = _read(response, _MAX_ERROR_BODY if failed else MAX_BODY, request_line, cut=failed)
+        body = _read(response, _MAX_ERROR_BODY if failed else call.most, request_line, cut=failed)
     except (StorageError, CorruptData) as fault:
         if reads:
             raise
@@ -320,6 +330,7 @@ def _answer(response: Any, secrets: tuple[str, ...], url: str, method: str, *, r
 def _read(response: Any, limit: int, request_line: str, *, cut: bool) -> bytes:
     """Read a body of at most `limit` bytes after decompression. `cut`: what is longer is cut off instead of refused."""
     pieces, size, until = [], 0, time.monotonic() + _LONGEST_ANSWER_S
+    compressed = bool(response.headers.get("Content-Encoding"))
     while piece := response.read1(_PIECE, decode_content=True):  # what has come by now, so that time is told also where little comes
         pieces.append(piece)
         size += len(piece)
@@ -329,9 +340,23 @@ def _read(response: Any, limit: int, request_line: str, *, cut: bool) -> bytes:
         if size > limit:
             text = f"The catalog's server answers {request_line} with more than {limit >> 20} MB."
             raise CorruptData(text, hint="Ask who runs the server.")
+        if compressed and size > max(_FREE_BYTES, MAX_RATIO * response.tell()):
+            text = f"The catalog's server answers {request_line} with a compressed body that becomes far larger than its size allows."
+            raise CorruptData(text, hint="Ask who runs the server.")
         if time.monotonic() > until:
             raise StorageError(f"The catalog's server takes more than {_LONGEST_ANSWER_S:.0f} s to answer {request_line}.")
     return b"".join(pieces)[:limit]
+
+
+def _below(url: str) -> str:
+    """Return an address whose path stays below where it begins. Raises CorruptData for `.` and `..` in it, encoded or not, which clients
+    and servers resolve: a server that names such a prefix or plan would have requests, with their tokens, go to other programs there."""
+    path = urlsplit(url).path
+    for text in (path, unquote(path), unquote(unquote(path))):
+        if {".", ".."} & set(re.split(r"[/\\]", text)):
+            shown = f"A request to the catalog's server would leave its path by '.' or '..': {_host(url)}{path[:200]}."
+            raise CorruptData(shown, hint="Check prefix and uri.")
+    return url
 
 
 def _uuid7() -> uuid.UUID:

@@ -12,12 +12,14 @@ import msgspec
 from frazil.catalog.base import Identifier, Identifiers, PropertiesUpdateSummary, check_identifier, check_namespace
 from frazil.catalog.names import full_name
 from frazil.catalog.rest.errors import raised
-from frazil.catalog.rest.http import Answer, Client
+from frazil.catalog.rest.http import MAX_NAMES, Answer, Client
 from frazil.catalog.rest.routes import Routes
 from frazil.errors import CorruptData, FrazilError, InvalidInput, NamespaceNotEmptyError, NoSuchNamespaceError
 
 log = logging.getLogger(__name__)
 _MAX_PAGES = 100_000
+_MAX_IDLE_PAGES = 100  # one after the other without a new name: some servers leave out names that are not to be seen
+_MAX_NAMES = 10_000_000
 T = TypeVar("T")
 
 
@@ -78,16 +80,24 @@ class RestNamespaces:
             raise InvalidInput(f"Catalog property rest-page-size must be a positive number, not {size!r}.")
         page_query = {**query, **({"pageToken": "", "pageSize": size} if size else {})}
         seen: set[str] = set()
+        listed, idle = set[tuple[str, ...]](), 0
         for _ in range(_MAX_PAGES):
-            answer = self.client.request("GET", path, query=page_query)
+            answer = self.client.request("GET", path, query=page_query, most=MAX_NAMES)
             self._namespace_answer(answer, namespace) if namespace else self._checked(answer, f"Namespaces of {self.name}")
             page: Any = decoded(answer, kind, "list")
             yield page
             token = page.next_page_token
             if not token:
                 return
-            if token in seen:
-                text = f"The server of catalog {self.name} gives the same page again and again."
+            names = page.namespaces if isinstance(page, _Namespaces) else ((*n.namespace, n.name) for n in page.identifiers)
+            count = len(listed)
+            listed |= {tuple(name) for name in names}
+            idle = 0 if len(listed) > count else idle + 1
+            if token in seen or idle >= _MAX_IDLE_PAGES:
+                same = "the same page again and again" if token in seen else f"{idle} pages without a new name, and more to come"
+                raise CorruptData(f"The server of catalog {self.name} gives {same}.", hint="Ask who runs the server.")
+            if len(listed) > _MAX_NAMES:
+                text = f"The server of catalog {self.name} lists more than {_MAX_NAMES:,} names."
                 raise CorruptData(text, hint="Ask who runs the server.")
             seen.add(token)
             page_query = {**page_query, "pageToken": token}

@@ -19,7 +19,7 @@ REST_PROPERTIES = (
     "rest.auth.basic.username", "rest.auth.basic.password", *SIGV4_PROPERTIES, "rest-page-size", "namespace-separator",
     "snapshot-loading-mode", SCAN_PLANNING, POLL_TIMEOUT, "rest-metrics-reporting-enabled", "rest.client.connection-timeout-ms",
     "rest.client.socket-timeout-ms", "rest.client.max-retries", "rest.client.proxy.hostname", "rest.client.proxy.port",
-    "rest.client.proxy.username", "rest.client.proxy.password", "ssl.cabundle", "ssl.client.cert", "ssl.client.key",
+    "rest.client.proxy.username", "rest.client.proxy.password", "ssl.cabundle", "ssl.client.cert", "ssl.client.key", "deletable-locations",
 )  # fmt: skip
 REST_PREFIXES = ("header.",)
 _DELEGATION = "X-Iceberg-Access-Delegation"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -90,7 +91,7 @@ def auto(
     hold: Callable[[], AbstractContextManager[Renew | None]],
     on_done: Callable[[str], object] = lambda _: None,
     *,
-    budget_bytes: int | None = None,
+    budget_bytes: int | str | None = None,
     budget_minutes: float | None = None,
     dry_run: bool = False,
 ) -> AutoResult:
@@ -102,10 +103,13 @@ def auto(
     one that leaves nothing of its finding, is run again only where it is found to cost a small share of the time before: for what writers
     have added while it ran.
     """
-    for name, value, example in (("budget_bytes", budget_bytes, "10 << 30"), ("budget_minutes", budget_minutes, "20")):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, Real) or not value > 0):
-            raise InvalidInput(f"{name} must be above 0, not {value!r}.", hint=f"Give a number, as {name}={example}.")
-    begun, budget, findings = time.monotonic(), _Budget(budget_bytes, budget_minutes), recommend()
+    limits: tuple[tuple[str, Any, str], ...] = (
+        ("budget_bytes", _bytes(budget_bytes), "'10GB'"), ("budget_minutes", budget_minutes, "20"),
+    )  # fmt: skip
+    for name, value, example in limits:
+        if value is not None and (isinstance(value, bool) or not isinstance(value, Real) or not float(value) > 0):
+            raise InvalidInput(f"{name} must be above 0, not {value!r}.", hint=f"Write it as {name}={example}.")
+    begun, budget, findings = time.monotonic(), _Budget(_bytes(budget_bytes), budget_minutes), recommend()
     if dry_run or not any(f.by_auto for f in findings):
         steps = _Steps(recommend, run, budget, dry_run).taken(findings)
     else:
@@ -119,6 +123,12 @@ def auto(
         dry_run=dry_run, steps=tuple(steps), seconds=time.monotonic() - begun,
         bytes_rewritten=sum(r.bytes_rewritten for r in results), bytes_removed=sum(r.bytes_removed for r in results),
     )  # fmt: skip
+
+
+def _bytes(budget: Any) -> Any:
+    """Read a size that is written as `10GB`, `1.5 TiB` or `4096`; anything else is returned as it is."""
+    match = re.fullmatch(r"(\d[\d_]*(?:\.\d+)?)\s*([kmgtp]?)(?:i?b)?", budget.strip().lower()) if isinstance(budget, str) else None
+    return budget if match is None else int(float(match[1]) * 1024 ** " kmgtp".index(match[2] or " "))
 
 
 def _waits(finding: Finding, held: LeaseHeld) -> AutoStep:

@@ -22,8 +22,8 @@ from frazil.maintain.advice.finding import (
 )
 from frazil.maintain.advice.table_state import AilingTable, Flags, sorted_by
 from frazil.maintain.compact.options import CompactionOptions
-from frazil.spec.data_file import DataFileContent
-from frazil.spec.properties import DELETE_TARGET_FILE_SIZE, TARGET_FILE_SIZE
+from frazil.spec.data_file import DataFile, DataFileContent
+from frazil.spec.properties import DELETE_GRANULARITY, DELETE_TARGET_FILE_SIZE, TARGET_FILE_SIZE
 
 SMALL = 0.75
 """Share of the target size below which rewrite_data_files takes a file, as in Java."""
@@ -32,7 +32,9 @@ FEWEST_FILES = 5
 DELETED_SHARE = 0.1
 DEEPEST = 4.0
 """Number of files that a value of the sort column is found in, from which a table counts as unsorted."""
-SMALL_FILES = "small_files"
+SMALL_FILES, LARGE_FILES, DANGLING = "small_files", "large_files", "dangling_deletes"
+FAR, FAR_BYTES = 2, 1 << 16
+"""A file counts as large from so many times the target size, and so many bytes more: small targets are missed by what a footer takes."""
 _LIMIT = "max-files-to-rewrite"
 Numbers = np.ndarray[Any, Any]
 
@@ -61,7 +63,7 @@ def of_files(state: AilingTable, sortings: Sequence[Finding]) -> list[FileFindin
     """
     every = np.ones(state.files.num_rows, bool)
     about_files = [FileFinding(f, every, every if f.by_auto else ~every) for f in sortings]
-    for find in (small_files, deleted_rows, equality_deletes, position_delete_files):
+    for find in (small_files, large_files, deleted_rows, equality_deletes, position_delete_files):
         if (now := find(state, every)) is None:
             continue
         left = {c.finding.kind: find(state, ~c.rewritten) for c in about_files if (c.rewritten & now.touched).any()}
@@ -101,6 +103,46 @@ def small_files(state: AilingTable, left: Flags) -> FileFinding | None:
         rewrite_minutes(state, size, files), brings, saved, Cure("rewrite_data_files", {}, _LIMIT),
     )  # fmt: skip
     return FileFinding(finding, small & worth[groups], small & worth[groups])
+
+
+def large_files(state: AilingTable, left: Flags) -> FileFinding | None:
+    """Find files far above the target size, which few tasks share, and of which a search reads much."""
+    target = TARGET_FILE_SIZE.of(state.metadata.properties)
+    sizes = state.numbers("file_size_in_bytes")
+    far = left & (sizes > FAR * target + FAR_BYTES)
+    files, size = int(far.sum()), int(sizes[far].sum())
+    if not files:
+        return None
+    after = -(-size // target)
+    finding = Finding(
+        LARGE_FILES, f"{count_text(files, 'file')} of {size_text(size / files)} on average, where {size_text(target)} is wanted.",
+        {"files": files, "bytes": size, "files_after": after}, 2 * size, rewrite_minutes(state, size, files),
+        f"reads divide these rows among about {count_text(after, 'file')}, and skip some of them", 0.0,
+        Cure("rewrite_data_files", {}, _LIMIT),
+    )  # fmt: skip
+    return FileFinding(finding, far, far)
+
+
+def dangling_deletes(idle: Sequence[DataFile], earlier: Sequence[Finding]) -> Finding | None:
+    """Find position deletes that apply to no data file any more. `idle`: all such delete files. `earlier`: the findings whose cures come
+    before, of which some drop them as well."""
+    dangling = [d for d in idle if d.content == DataFileContent.POSITION_DELETES]
+    if not dangling:
+        return None
+    vectors = sum(d.is_dv for d in dangling)
+    counts = ((vectors, "deletion vector"), (len(dangling) - vectors, "position delete file"))
+    nouns = " and ".join(count_text(count, noun) for count, noun in counts if count)
+    drops = "remove-dangling-deletes"
+    left_after = {
+        f.kind: None for f in earlier
+        if drops in f.cure.arguments.get("options", {}) or (f.cure.verb == "rewrite_position_delete_files" and not vectors)
+    }  # fmt: skip
+    return Finding(
+        DANGLING, f"{nouns} {'applies' if len(dangling) == 1 else 'apply'} to no data file any more.",
+        {"delete_files": len(dangling), "bytes": sum(d.size for d in dangling)}, 0, len(dangling) * 0.001 / 60,
+        "planning no longer looks at them, and expiry frees their space", 0.0,
+        Cure("rewrite_data_files", {"options": {drops: "true"}, "where": "false"}), left_after=left_after,
+    )  # fmt: skip
 
 
 def deleted_rows(state: AilingTable, left: Flags) -> FileFinding | None:
@@ -202,6 +244,9 @@ def position_delete_files(state: AilingTable, left: Flags) -> FileFinding | None
     small = sizes < SMALL * target
     is_worth = np.bincount(groups[small], minlength=groups.max() + 1) >= (1 if newest else FEWEST_FILES)
     chosen = small & is_worth[groups]
+    if not newest and DELETE_GRANULARITY.of(state.metadata.properties) == "file":
+        chosen &= ~np.isin(groups, _groups_of_own(deletes, groups))
+        is_worth &= np.bincount(groups[chosen], minlength=len(is_worth)) > 0
     if not chosen.any():
         return None
     files, size, files_after = int(chosen.sum()), int(sizes[chosen].sum()), 0 if newest else int(is_worth.sum())
@@ -214,6 +259,16 @@ def position_delete_files(state: AilingTable, left: Flags) -> FileFinding | None
         Cure("rewrite_position_delete_files"),
     )  # fmt: skip
     return FileFinding(finding, left & _touched(state, deletes.filter(pa.array(chosen))), np.zeros(len(left), bool))
+
+
+def _groups_of_own(deletes: pa.Table, groups: Numbers) -> Numbers:
+    """Return the partitions in which each data file has one position delete file of its own already, so that none could become less."""
+    referenced = deletes.column("referenced_data_file").combine_chunks()
+    _, first = np.unique(np.asarray(pc.fill_null(referenced, "").to_numpy(zero_copy_only=False)), return_index=True)
+    is_first = np.zeros(len(groups), bool)
+    is_first[first] = True
+    others = ~is_first | referenced.is_null().to_numpy(zero_copy_only=False)
+    return np.setdiff1d(groups, groups[others])
 
 
 def unsorted(state: AilingTable) -> Finding | None:

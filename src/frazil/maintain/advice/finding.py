@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, overload
 
 import pyarrow as pa
+
+from frazil.maintain.html_tables import html_table
 
 OPEN_SECONDS = 0.005
 """What one more file costs a cure: it is opened, read and closed by a core."""
@@ -120,6 +123,12 @@ class Findings(Sequence[Finding]):
     def show(self) -> None:
         """Print the findings."""
         print(repr(self))
+
+    def _repr_html_(self) -> str:
+        if not self._findings:
+            return f"<p>{html.escape(repr(self))}</p>"
+        rows = [(f.kind, f.text, f.call, _cost_text(f), f.brings) for f in self]
+        return html_table(f"{self._table}: {count_text(len(self), 'finding')}", ("kind", "finding", "cure", "cost", "brings"), rows)
 
     def __repr__(self) -> str:
         if not self._findings:

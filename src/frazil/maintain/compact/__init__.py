@@ -4,4 +4,4 @@ options (Java's, checked) -> plan (groups of files, columnar) -> rewrite (tasks:
 (one, or several with partial progress; `carry` keeps deletes that other writers committed meanwhile) -> result. Start at `procedure`.
 """
 
-__all__ = ["curves", "file_cuts", "options", "procedure"]
+__all__ = ["commit", "curves", "file_cuts", "options", "procedure"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from frazil.spec.metadata import TableMetadata
 from frazil.storage import Storage
 
 Names = set[tuple[str, int | None]]
+Partitions = set[tuple[int, tuple[Any, ...]]]
 _COLUMNS = ("status", "file_path", "sequence_number", "content_offset")
 
 
@@ -48,10 +50,12 @@ def older_deletes(metadata: TableMetadata, branch: str, storage: Storage, gone: 
 
 
 def unused_deletes(
-    metadata: TableMetadata, branch: str, storage: Storage, gone: pa.Array, most_pairs: int, sequence_number: int | None
-) -> Names:
+    metadata: TableMetadata, branch: str, storage: Storage, gone: pa.Array, most_pairs: int, sequence_number: int | None,
+    new_partitions: Callable[[], Partitions | None] = lambda: None,
+) -> Names:  # fmt: skip
     """Return path and offset of the delete files that apply to no data file but to those `gone`, and not to the new files of this sequence
-    number (None: that of the new snapshot, which is later than all deletes)."""
+    number (None: that of the new snapshot, which is later than all deletes). `new_partitions`: tells into which partitions new files come,
+    by spec and values (None: into any)."""
     head = parent_of(metadata, branch)
     if head is None or metadata.format_version < 2:
         return set()
@@ -66,7 +70,10 @@ def unused_deletes(
     counts = index.exact_file_counts(most_pairs, stays)
     unused = ~index.used if counts is None else counts == 0
     if sequence_number is not None:
-        unused = unused & ~_may_apply_to_any(index, sequence_number)
+        late = np.flatnonzero(unused & _may_apply_to_any(index, sequence_number))
+        partitions = new_partitions() if len(late) else None
+        files = ((n, index.file(int(n))) for n in late)
+        unused[[n for n, file in files if partitions is None or (file.spec_id, file.partition) in partitions]] = False
     mask = pa.array(unused)
     names, offsets = (index.entries.strings(c).filter(mask).to_pylist() for c in ("file_path", "content_offset"))
     return set(zip(names, offsets, strict=True))

@@ -138,11 +138,13 @@ def _named(options: Mapping[str, Any], strategy: str) -> dict[str, str]:
         if name not in _KNOWN:
             near = difflib.get_close_matches(name, _KNOWN, 1, 0.8)
             meant = f" Did you mean {near[0]!r}?" if near else ""
-            raise InvalidInput(f"Unknown option {key!r} of rewrite_data_files.{meant}", hint=f"Known: {', '.join(sorted(_KNOWN))}.")
+            hint = f"The options are {', '.join(sorted(_KNOWN))}."
+            raise InvalidInput(f"Unknown option {key!r} of rewrite_data_files.{meant}", hint=hint)
         if value is None:
             continue
         if strategy not in _ONLY.get(name, STRATEGIES):
-            raise InvalidInput(f"Option {name!r} means nothing for strategy {strategy!r}.", hint=f"It is for: {', '.join(_ONLY[name])}.")
+            hint = f"It belongs to {' and '.join(_ONLY[name])}."
+            raise InvalidInput(f"Option {name!r} means nothing for strategy {strategy!r}.", hint=hint)
         if texts.setdefault(name, str(value).strip()) != str(value).strip():
             raise InvalidInput(f"Option {name!r} is given twice, as {texts[name]!r} and as {value!r}.")
     return texts

@@ -176,7 +176,7 @@ def pieces_of(tasks: Sequence[FileScanTask], options: CompactionOptions) -> list
     split between row groups."""
     total = sum(t.file.file_size_in_bytes for t in tasks)
     count = options.files_for(total)
-    each = min(max(total / count, 1), options.file_bytes) if count > 1 else total + SPLIT_OVERHEAD
+    each = min(max(total / count, 1), options.file_bytes / options.compression) if count > 1 else total + SPLIT_OVERHEAD
     parts_by_piece: dict[int, list[FileScanTask]] = {}
     done = 0
     for part in (p for t in tasks for p in _parts(t, each)):

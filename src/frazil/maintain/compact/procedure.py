@@ -11,6 +11,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
+from frazil.arrow.deletes.delete_files import DeleteCache, positions_of
 from frazil.catalog import LoadedTable
 from frazil.commit.cleanup import remove
 from frazil.commit.written import WrittenFor
@@ -19,10 +20,10 @@ from frazil.expr.bind import bind
 from frazil.expr.nodes import AlwaysTrue
 from frazil.maintain.compact.carry import RewrittenGroup
 from frazil.maintain.compact.commit import MOST_PAIRS, CompactFiles, GroupsGone, RemoveIdleDeletes, counted
-from frazil.maintain.compact.obsolete_deletes import older_deletes, unused_deletes
+from frazil.maintain.compact.obsolete_deletes import Partitions, older_deletes, unused_deletes
 from frazil.maintain.compact.options import CompactionOptions, compaction_options
 from frazil.maintain.compact.plan import FileGroup, file_groups, own_deletes, paths_of, pieces_of
-from frazil.maintain.compact.rewrite import CompactContext, RewritePiece, Rewritten, rewrite_piece
+from frazil.maintain.compact.rewrite import CompactContext, RewritePiece, Rewritten, new_bytes, rewrite_piece
 from frazil.maintain.compact.sorting import Sorting, sorting_of
 from frazil.maintain.current_state import newest_readable
 from frazil.maintain.procedure import MaintainedTable, ProcedureResult
@@ -34,12 +35,15 @@ from frazil.ops.stage import StagedWrite
 from frazil.ops.step import Step
 from frazil.ops.target import WriteArguments
 from frazil.scan.plan import Plan
-from frazil.scan.tasks import TaskSequence
+from frazil.scan.tasks import FileScanTask, TaskSequence
+from frazil.spec.data_file import DataFileContent
 from frazil.spec.properties import COMMIT_RETRY
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.tasks.attempts import attempts_of, removing_files_on_error
+from frazil.tasks.runner import InProcess
 
 log = logging.getLogger(__name__)
+_SAMPLE_BYTES, _LEAST_SHARE = 64 << 20, 0.001
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -114,8 +118,24 @@ class CompactionPlan:
         if self.groups:
             obsolete |= older_deletes(metadata, branch, storage, gone, self.sequence_number)
         if self.options.removes_dangling:
-            obsolete |= unused_deletes(metadata, branch, storage, gone, MOST_PAIRS, self.sequence_number)
+            obsolete |= unused_deletes(metadata, branch, storage, gone, MOST_PAIRS, self.sequence_number, self._new_partitions)
         return obsolete
+
+    def _new_partitions(self) -> Partitions | None:
+        """Tell into which partitions new files come: of a group of which deletes leave no row, there is none. Reads position deletes."""
+        partitions: Partitions = set()
+        cache = DeleteCache(_SAMPLE_BYTES)
+        for group in self.groups:
+            tasks: Sequence[FileScanTask] = () if group.is_deleted else group.tasks(self.tasks)
+            if any(self._deleted_of(t, cache) < t.file.record_count for t in tasks):
+                if group.mixed:
+                    return None
+                partitions.add((tasks[0].file.spec_id, tasks[0].file.partition))
+        return partitions
+
+    def _deleted_of(self, task: FileScanTask, cache: DeleteCache) -> int:
+        positional = [d for d in task.delete_files if d.content == DataFileContent.POSITION_DELETES]
+        return len(positions_of(task.file, positional, self.step.storage, cache)) if positional else 0
 
     def batches(self) -> Sequence[tuple[FileGroup, ...]]:
         """Divide the groups into commits: one, or with partial progress at most as many as the options say."""
@@ -235,23 +255,49 @@ class _CompactionRun:
         plan, context = self.planned, self.planned.context()
         tasks = [tuple(g.tasks(plan.tasks)) for g in groups]
         pieces: list[RewritePiece] = []
-        for n, (of_plan, own) in enumerate(zip(groups, tasks, strict=True)):
+        for n, (of_plan, own, options) in enumerate(zip(groups, tasks, self._measured(context, groups, tasks), strict=True)):
             if plan.sorting is not None:
-                pieces.append(RewritePiece(n, own, of_plan.mixed, plan.options.sizes_for(of_plan.bytes)))
+                pieces.append(RewritePiece(n, own, of_plan.mixed, options.sizes_for(of_plan.bytes)))
             else:
-                pieces += (RewritePiece(n, piece, of_plan.mixed) for piece in pieces_of(own, plan.options))
+                pieces += (RewritePiece(n, piece, of_plan.mixed) for piece in pieces_of(own, options))
         runner = plan.table.runner
+        here = isinstance(runner, InProcess)  # a group that is one task tells of each file as it is read, where that can be told
+        work = partial(rewrite_piece, context, on_file=self.shown.advance) if here else partial(rewrite_piece, context)
         with removing_files_on_error(context.write, runner):
             done = []
             for part in self._rounds(pieces):
-                for piece, result in zip(part, runner.run(partial(rewrite_piece, context), part), strict=True):
+                for piece, result in zip(part, runner.run(work, part), strict=True):
                     done.append(result)
-                    self.shown.advance(sum(t.start == 0 for t in piece.tasks))  # a split file counts once
+                    if not here:
+                        self.shown.advance(sum(t.start == 0 for t in piece.tasks))  # a split file counts once
             rewritten = _joined(pieces, done)
             for group in rewritten:
                 _check(group, plan.table.name)
             attempts_of(context.write, runner).remove_unreported(f.file_path for g in rewritten for f in g.added)
         return context, rewritten
+
+    def _measured(
+        self, context: CompactContext, groups: Sequence[FileGroup], tasks: Sequence[Sequence[FileScanTask]]
+    ) -> list[CompactionOptions]:
+        """Return the options for each group, with the share of its bytes that new files will have (`compression`).
+
+        Small files take more bytes than the same rows in large ones do: footers, dictionaries and runs come once in each. So a sample of a
+        group of small files is written nowhere, unless the group becomes one file in any case or the caller has told the share.
+        """
+        options = self.planned.options
+        wanted = [
+            n for n, group in enumerate(groups)
+            if options.compression == 1.0 and not group.is_deleted and options.files_for(group.bytes) > 1
+            and group.bytes < options.smallest * group.files
+        ]  # fmt: skip
+        samples = [RewritePiece(n, _sampled(tasks[n]), groups[n].mixed) for n in wanted]
+        shares = [options] * len(groups)
+        if not samples:
+            return shares
+        for piece, size in zip(samples, self.planned.table.runner.run(partial(new_bytes, context), samples), strict=True):
+            share = size / sum(t.length for t in piece.tasks)
+            shares[piece.group] = replace(options, compression=min(max(share, _LEAST_SHARE), 1.0))
+        return shares
 
     def _rounds(self, pieces: Sequence[RewritePiece]) -> list[list[RewritePiece]]:
         """Divide the pieces such that no more groups are rewritten at the same time than max-concurrent-file-group-rewrites says."""
@@ -350,6 +396,12 @@ class _CompactionRun:
         with self._begin() as operation:
             operation.stage(RemoveIdleDeletes(**plan.step.to.snapshot_fields))
         self.deletes += counted(operation.result.summary, "removed-delete-files")
+
+
+def _sampled(tasks: Sequence[FileScanTask]) -> tuple[FileScanTask, ...]:
+    """Choose files from all over a group, of some bytes in all; all files of a small group."""
+    size = sum(t.length for t in tasks)
+    return tuple(tasks[:: max(1, -(-size // _SAMPLE_BYTES))])
 
 
 def _joined(pieces: Sequence[RewritePiece], done: Sequence[Rewritten]) -> list[RewrittenGroup]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -21,6 +21,7 @@ from frazil.arrow.write.write_rows import OutputFiles, Rolling, write
 from frazil.maintain.compact.external_sort import SortedGroup, sorted_batches
 from frazil.maintain.compact.file_cuts import FileSizes
 from frazil.maintain.compact.sorting import Sorting
+from frazil.maintain.rebased import written_nowhere
 from frazil.rows.change import placed
 from frazil.rows.rewrite import fitted
 from frazil.scan.tasks import FileScanTask
@@ -29,6 +30,7 @@ from frazil.spec.schema import Schema
 from frazil.tasks.in_order import default_workers, map_in_order
 from frazil.tasks.runner import current_place
 
+_NO_END = 1 << 62
 _SMALL = 8 << 20  # bytes of files that are read whole, several at the same time
 _MOST_SORTED = 1900 << 20  # bytes of rows that are sorted at once: Arrow's text columns hold 2 GiB
 
@@ -70,15 +72,21 @@ class Rewritten:
     counts: tuple[int, ...]
 
 
-def rewrite_piece(context: CompactContext, piece: RewritePiece) -> Rewritten:
-    """Write the live rows of a piece to new files. The files are durable; after an error none of them is left."""
+def rewrite_piece(context: CompactContext, piece: RewritePiece, on_file: Callable[[], object] = lambda: None) -> Rewritten:
+    """Write the live rows of a piece to new files. The files are durable; after an error none of them is left.
+
+    `on_file`: called as each of its files, but for later parts of one, has been read.
+    """
     target, schema = placed(context.write), to_arrow_schema(context.write.schema)
     counts = [0] * len(piece.tasks)
 
     def rows() -> Iterator[pa.RecordBatch]:
+        read = 0
         for number, batch in live_rows(piece.tasks, context.live):
+            read = _told(piece.tasks, read, number, on_file)
             counts[number] += batch.num_rows
             yield fitted(batch, schema)
+        _told(piece.tasks, read, len(piece.tasks), on_file)
 
     workers = target.workers or default_workers()
     stream: Iterator[tuple[int, pa.RecordBatch]] = ((0, batch) for batch in rows())
@@ -92,6 +100,19 @@ def rewrite_piece(context: CompactContext, piece: RewritePiece) -> Rewritten:
     if context.sorting is not None:
         added = [replace(f, sort_order_id=context.sorting.order_id) for f in added]
     return Rewritten(piece.group, tuple(added), tuple(counts))
+
+
+def _told(tasks: Sequence[FileScanTask], begin: int, end: int, on_file: Callable[[], object]) -> int:
+    for task in tasks[begin:end]:
+        if task.start == 0:
+            on_file()
+    return max(begin, end)
+
+
+def new_bytes(context: CompactContext, piece: RewritePiece) -> int:
+    """Count the bytes that the live rows of some files have as one new file: they are written nowhere."""
+    write = replace(written_nowhere(context.write), target_size=_NO_END)
+    return sum(f.file_size_in_bytes for f in rewrite_piece(replace(context, write=write), piece).added)
 
 
 def live_rows(tasks: Sequence[FileScanTask], context: ReadContext) -> Iterator[tuple[int, pa.RecordBatch]]:

@@ -169,7 +169,8 @@ def _listed(sort_order: Any) -> list[Any]:
     if isinstance(sort_order, str):
         return _terms(sort_order)
     if not isinstance(sort_order, Iterable):
-        raise InvalidInput(f"sort_order is a text, a list of columns or a SortOrder, not {sort_order!r}.", hint="sort_order='a, b DESC'.")
+        text = f"sort_order is a text, a list of columns or a SortOrder, not {sort_order!r}."
+        raise InvalidInput(text, hint="Write it as sort_order='a, b DESC'.")
     return list(sort_order)
 
 
@@ -178,7 +179,7 @@ def _by_order(sort_order: Any, metadata: TableMetadata, schema: Schema, case_sen
         order = metadata.sort_order()
         if order.is_unsorted:
             text = f"Cannot sort data without a valid sort order, table '{metadata.location}' is unsorted and no sort order is provided"
-            raise InvalidInput(text, hint="sort_order='a, b DESC', or t.update_sort_order().", table=metadata.location)
+            raise InvalidInput(text, hint="Give sort_order='a, b DESC', or set one by t.update_sort_order().", table=metadata.location)
     elif isinstance(sort_order, SortOrder):
         order = sort_order
     else:
@@ -196,7 +197,8 @@ def _by_curve(
     curve: str, names: Sequence[str], options: CompactionOptions, metadata: TableMetadata, schema: Schema, case_sensitive: bool
 ) -> Sorting:
     if not names:
-        raise InvalidInput(f"Cannot {curve} when no columns are specified", hint=f"sort_order='{curve}(a, b)'.", table=metadata.location)
+        hint = f"Write it as sort_order='{curve}(a, b)'."
+        raise InvalidInput(f"Cannot {curve} when no columns are specified", hint=hint, table=metadata.location)
     if len(names) > MOST_COLUMNS:
         raise InvalidInput(f"{curve} takes at most {MOST_COLUMNS} columns, not {len(names)}.", hint="More columns than four skip little.")
     field_ids = []

@@ -28,7 +28,7 @@ from frazil.maintain.procedure import MaintainedTable, ProcedureResult
 from frazil.maintain.progress import Progress, ProgressCallback, progress
 from frazil.maintain.relocate.delete_files import rewrite_delete_file
 from frazil.maintain.relocate.new_paths import PathChange
-from frazil.scan.manifests import each, is_data, manifests_of, read_manifest
+from frazil.scan.manifests import each, is_data, manifest_bytes, manifests_of, read_manifest
 from frazil.scan.options import default_workers
 from frazil.spec.data_file import DataFile, DataFileContent, ManifestEntry, ManifestEntryStatus
 from frazil.spec.manifest import ManifestFile
@@ -288,7 +288,7 @@ def _encoded(
     storage: Storage, planned: TablePathPlan, manifest: ManifestFile, entries: Iterable[ManifestEntry], sizes: Mapping[str, int]
 ) -> bytes:
     change, end = planned.change, planned.end
-    header = manifest_header(storage.read(manifest.manifest_path), manifest.manifest_path)
+    header = manifest_header(manifest_bytes(storage, manifest), manifest.manifest_path)
     changed = [replace(e, data_file=change.data_file(e.data_file, sizes if _is_live(e) else {})) for e in entries]
     return encode_manifest(
         changed, spec=end.spec_by_id(manifest.partition_spec_id), schema=_schema(header, end, manifest),

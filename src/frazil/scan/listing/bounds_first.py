@@ -16,7 +16,7 @@ import pyarrow as pa
 from frazil.codec.avro import Container
 from frazil.codec.manifest import decode_manifest
 from frazil.expr.building import from_numpy, to_numpy
-from frazil.scan.manifests import PLAN_COLUMNS, PRUNED_BY, STATISTICS, column_of, is_cached, read_manifest
+from frazil.scan.manifests import PLAN_COLUMNS, PRUNED_BY, STATISTICS, column_of, is_cached, manifest_bytes, read_manifest
 from frazil.spec.manifest import ManifestFile
 from frazil.storage import Storage
 
@@ -39,7 +39,7 @@ def prune_by_bounds_first(
     """
     if manifest.manifest_length < LEAST_BYTES or is_cached(manifest):
         return None
-    data = storage.read(manifest.manifest_path)
+    data = manifest_bytes(storage, manifest)
     sample = decode_manifest(data, manifest, columns=_SAMPLED, choose=_sample)
     if not _few(prune(sample)[0], sample):
         return None

@@ -19,6 +19,7 @@ from frazil.arrow.footers.spark_calendar import may_be_marked
 from frazil.scan.manifests import is_data, manifests_of, read_manifest
 from frazil.scan.plan import Plan
 from frazil.storage import Storage
+from frazil.storage.local import regular_path
 
 _THREADS = 16
 _MOST_FOOTERS = 20_000
@@ -61,7 +62,7 @@ def _footer_of(path: str, storage: Storage) -> Footer:
     local = storage.local_path(path)
     if local is not None:
         try:
-            with open(local, "rb", buffering=0) as f:
+            with open(regular_path(local), "rb", buffering=0) as f:
                 return read_footer(f, f.seek(0, 2), path)
         except OSError:
             pass  # opened through the storage, the file raises Frazil's error for the same reason
