@@ -183,9 +183,9 @@ def _partition_name(metadata: TableMetadata, spec_id: int, values: dict[str, Any
 def _columns_to_show(metadata: TableMetadata) -> list[int]:
     """Choose the columns to show: those of the sort order, of partition fields and of the primary key, then the first ones."""
     schema = metadata.schema()
-    named = [f.source_id for f in (*metadata.sort_order().fields, *metadata.spec().fields)]
     candidates = [
-        *named,
+        *(f.source_id for f in metadata.sort_order().fields),
+        *(f.source_id for f in metadata.spec().fields),
         *sorted(schema.identifier_field_ids),
         *(f.field_id for f in schema.fields),
     ]

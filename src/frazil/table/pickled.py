@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from frazil.catalog import CatalogBackend, LoadedTable, load_backend, load_location
 from frazil.catalog.configuration import store_properties
@@ -34,7 +35,8 @@ def settings_of(backend: CatalogBackend) -> CatalogSettings:
 def open_backend(settings: CatalogSettings) -> CatalogBackend:
     """Open the catalog that `settings_of` has described."""
     name, properties = settings
-    return load_backend(name, spark_conf=session_catalogs(), **properties)
+    named: dict[str, Any] = dict(properties)
+    return load_backend(name, spark_conf=session_catalogs(), **named)
 
 
 def place_of_table(
