@@ -60,6 +60,7 @@ __all__ = [
     "metadata_location",
     "normalise",
     "object_options",
+    "parties",
     "place_of",
     "precedence",
     "real_paths",

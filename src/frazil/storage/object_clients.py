@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow.fs
 
 from frazil.errors import InvalidInput, NotInstalledError, StorageError
-from frazil.storage.object_options import options
+from frazil.storage.object_options import options, s3_endpoint
 from frazil.storage.precedence import overriding
 from frazil.storage.vended import CredentialsSource, current, merged
 
@@ -86,16 +86,19 @@ def _s3_config(
         config["endpoint"] = f"{scheme}://{bucket}.{rest}"
     if "access_key_id" not in config:  # also where the catalog vends secrets of other stores only
         return config, None
-    keys = {"access_key_id", "secret_access_key", "session_token"}
+    keys, endpoint = {"access_key_id", "secret_access_key", "session_token"}, s3_endpoint(dict(merged(properties, vended)))
     rest = {"skip_signature": False} | {k: v for k, v in config.items() if k not in keys}
-    return rest, functools.partial(_s3_credential, properties, vended)
+    return rest, functools.partial(_s3_credential, properties, vended, endpoint)
 
 
-def _s3_credential(properties: Properties, vended: CredentialsSource | None) -> dict[str, Any]:
-    """Give obstore the credentials of the moment; it asks again when they expire, also in the midst of an upload."""
+def _s3_credential(properties: Properties, vended: CredentialsSource | None, endpoint: str | None = None) -> dict[str, Any]:
+    """Give obstore the credentials of the moment; it asks again when they expire, also in the midst of an upload. `endpoint`: where they
+    are sent; those that come with another one are not for it."""
     credentials = None if vended is None else current(vended)
     vended_properties, expires = ({}, None) if credentials is None else (credentials.properties, credentials.expires_ms)
     config = options("s3", overriding(dict(properties), vended_properties)).config
+    if endpoint is not None and config.get("endpoint") != endpoint:
+        raise StorageError("The catalog names another endpoint of S3 than before.", hint="Load the table again.")
     return {
         "access_key_id": config.get("access_key_id", ""), "secret_access_key": config.get("secret_access_key", ""),
         "token": config.get("session_token"),

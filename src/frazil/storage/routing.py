@@ -19,6 +19,7 @@ from frazil.storage.local import LocalStorage
 from frazil.storage.locations import check_location, scheme_of
 from frazil.storage.memory import MemoryStorage
 from frazil.storage.objects import OBJECT_SCHEMES, ObjectStorage
+from frazil.storage.parties import MARKS, TRUSTED
 from frazil.storage.precedence import is_for
 from frazil.storage.signed import SignedStorage, Signer
 from frazil.storage.vended import CredentialsSource
@@ -191,6 +192,6 @@ def hdfs_settings_of(storage: Storage, location: str) -> HdfsSettings | None:
 def _storage_properties(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """Keep only the properties that stores read, so that equal ones share a client and other secrets do not travel with tasks. Hadoop's
     configuration files of this process are added, since workers may have none."""
-    prefixes = ("s3.", "gcs.", "adls.", "client.", *PREFIXES)
+    prefixes = ("s3.", "gcs.", "adls.", "client.", MARKS, TRUSTED, *PREFIXES)
     store_properties = {k: v for k, v in properties.items() if k.startswith(prefixes) and k != "hadoop.rpc.protection"}  # of the metastore
     return frozen_properties({**of_files(), **store_properties})

@@ -30,6 +30,7 @@ from frazil.storage.objects import CONFLICTS, UNKNOWN_KEY, ObjectStorage
 _PART = 16 << 20  # bytes of a part of an upload; S3 takes 10,000 of them
 _MAX_LISTING = 64 << 20
 _SAFE = "-_.~"
+_OWN_KEYS = tuple(f"{c}.{k}" for c in ("s3", "client") for k in ("access-key-id", "secret-access-key", "session-token"))
 _POOLS: dict[int, Any] = {}
 _LOCK = threading.Lock()
 
@@ -279,7 +280,8 @@ _LIBRARY = SimpleNamespace(
 
 @functools.lru_cache(maxsize=64)
 def _config(properties: tuple[tuple[str, str], ...]) -> dict[str, Any]:
-    chosen = options("s3", dict(properties))
+    keyless = {k: v for k, v in properties if not k.startswith(_OWN_KEYS)}  # requests hold the signer's signature alone
+    chosen = options("s3", {**keyless, "s3.anonymous": "true"})
     if "checksum_algorithm" in chosen.config:
         text = "Catalog property s3.checksum-enabled is not supported where the catalog's server signs requests."
         raise Unsupported(text, hint="Leave it out, or have the server vend credentials.")

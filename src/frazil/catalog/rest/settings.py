@@ -11,6 +11,7 @@ from frazil.catalog.base import flag, option, spelling
 from frazil.catalog.rest.sigv4 import AUTH_TYPES, SIGV4_PROPERTIES, Signing, auth_kind, is_sigv4, signing_of
 from frazil.errors import InvalidInput, Unsupported
 from frazil.storage import redact_text
+from frazil.storage.parties import TRUSTED
 
 SCAN_PLANNING, POLL_TIMEOUT = "scan-planning-mode", "rest-scan-planning.poll-timeout-ms"
 REST_PROPERTIES = (
@@ -19,7 +20,7 @@ REST_PROPERTIES = (
     "rest.auth.basic.username", "rest.auth.basic.password", *SIGV4_PROPERTIES, "rest-page-size", "namespace-separator",
     "snapshot-loading-mode", SCAN_PLANNING, POLL_TIMEOUT, "rest-metrics-reporting-enabled", "rest.client.connection-timeout-ms",
     "rest.client.socket-timeout-ms", "rest.client.max-retries", "rest.client.proxy.hostname", "rest.client.proxy.port",
-    "rest.client.proxy.username", "rest.client.proxy.password", "ssl.cabundle", "ssl.client.cert", "ssl.client.key",
+    "rest.client.proxy.username", "rest.client.proxy.password", TRUSTED, "ssl.cabundle", "ssl.client.cert", "ssl.client.key",
 )  # fmt: skip
 REST_PREFIXES = ("header.",)
 _DELEGATION = "X-Iceberg-Access-Delegation"
@@ -133,7 +134,7 @@ def told_settings(own: Mapping[str, str], merged: Mapping[str, str]) -> Settings
 
 def _is_own(key: str) -> bool:
     """Tell whether a property counts only as it is configured here, whatever the server tells."""
-    return key in SIGV4_PROPERTIES or key.startswith(("ssl.", "client.", "rest.client.proxy."))
+    return key in (*SIGV4_PROPERTIES, TRUSTED) or key.startswith(("ssl.", "client.", "rest.client.proxy."))
 
 
 def fits_header(value: str) -> bool:

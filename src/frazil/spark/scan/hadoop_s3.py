@@ -24,7 +24,7 @@ from frazil.spark.host.jvm_hadoop import (
 )
 from frazil.storage import Storage, lasting_properties
 from frazil.storage.locations import scheme_of
-from frazil.storage.object_options import s3_endpoint, s3_region
+from frazil.storage.object_options import options, s3_endpoint, s3_region
 
 _LOG = logging.getLogger("frazil.spark")
 _OPENED: dict[tuple[int, str], dict[str, str]] = {}  # by JVM and bucket, the settings that its file system was opened with
@@ -54,6 +54,7 @@ def s3_options(spark: Any, storage: Storage, location: str) -> dict[str, str] | 
             f"start the session with spark.jars.packages=org.apache.hadoop:hadoop-aws:{hadoop_version(spark)}."
         )
         return None
+    options("s3", dict(properties))  # so that what no client is made by (a host that only the server named) is refused here, too
     settings = _settings(dict(properties))
     if (key := _contradicting(spark, after_scheme.partition("/")[0], settings)) is not None:
         tell_once(f"Files at {bucket} are read by Arrow in Python tasks, since spark.hadoop.{key} is not what the catalog says.")
