@@ -18,6 +18,7 @@ import pyarrow.fs
 from frazil.errors import InvalidInput, NotInstalledError, StorageError
 from frazil.storage.object_options import options, s3_endpoint
 from frazil.storage.precedence import overriding
+from frazil.storage.redirects import without_redirects
 from frazil.storage.vended import CredentialsSource, current, merged
 
 EXTRAS = {"s3": "s3", "gs": "gcs", "abfss": "azure"}
@@ -43,6 +44,16 @@ def obstore_for(scheme: str) -> Any:
     return obstore
 
 
+def by_pyarrow(scheme: str, properties: Properties, host: str) -> bool:
+    """Tell whether pyarrow's own client opens files. That of Azure asks for tokens where there is neither a key nor a signature; where it
+    is refused one, or the server that gives them cannot be reached, it ends the process. That of S3 follows redirects, with the session's
+    token; so it is left for keys without one, in a forked process, where obstore does not work."""
+    if scheme == "s3":
+        arrow = options(scheme, dict(properties), host).arrow
+        return _used_in not in (None, os.getpid()) and ("access_key" in arrow or "anonymous" in arrow) and "session_token" not in arrow
+    return scheme != "abfss" or bool(options(scheme, dict(properties), host).arrow.keys() & {"account_key", "sas_token"})
+
+
 @functools.lru_cache(maxsize=64)
 def client(
     scheme: str, bucket: str, properties: Properties, vended: CredentialsSource | None = None, most_retries: int | None = None,
@@ -62,8 +73,10 @@ def client(
         if provider is not None or "client_secret" in config:
             config |= {"skip_signature": False, "use_emulator": False}
         against = {"credential_type": "client_secret"} if "client_secret" in config else {}
+    guarded = chosen.client | without_redirects(scheme, _address(scheme, config), ambient=provider is None and not _has_secret(config),
+                                                region=str(config.get("region", "")))
     shared = {
-        "client_options": chosen.client, "retry_config": None if most_retries is None else {"max_retries": most_retries},
+        "client_options": guarded, "retry_config": None if most_retries is None else {"max_retries": most_retries},
         **({} if provider is None else {"credential_provider": provider}),
     }  # fmt: skip
     try:
@@ -75,6 +88,17 @@ def client(
             return make(container, config=config, **shared)  # an older release
     except Exception:  # its text may show the options, which hold secrets
         raise InvalidInput(f"The catalog's options for {scheme} are not valid for bucket {bucket}.") from None
+
+
+def _has_secret(config: dict[str, Any]) -> bool:
+    return bool(config.get("skip_signature") or config.get("bearer_token"))
+
+
+def _address(scheme: str, config: dict[str, Any]) -> str:
+    """Return where the store is asked."""
+    region = config.get("region", "")
+    default = {"s3": f"https://s3.{region}.amazonaws.com", "gs": "https://storage.googleapis.com", "abfss": "https://blob.core.windows.net"}
+    return str(config.get("endpoint") or config.get("base_url") or default[scheme])
 
 
 def _s3_config(
@@ -124,12 +148,6 @@ def arrow_system(scheme: str, properties: Properties, host: str) -> pyarrow.fs.F
         return make(**chosen)
     except (TypeError, ValueError):  # its text may show the options, which hold secrets
         raise InvalidInput(f"The catalog's options for {scheme} are not valid for its store.") from None
-
-
-def asks_for_tokens(scheme: str, properties: Properties, host: str) -> bool:
-    """Tell whether a client of Azure has to ask for tokens, for want of a key and a signature. Where it is refused one, or the server that
-    gives them cannot be reached, pyarrow ends the process; obstore raises an error, so it reads the files."""
-    return scheme == "abfss" and not options(scheme, dict(properties), host).arrow.keys() & {"account_key", "sas_token"}
 
 
 def _patience(scheme: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from frazil.errors import InvalidInput, Unsupported
 from frazil.storage.parties import check_parties
 from frazil.storage.precedence import CONNECTION, NAMES, SAS, account_host, account_in, same_account
+from frazil.storage.secrets import note_properties
 
 _S3 = {
     "s3.endpoint", "s3.access-key-id", "s3.secret-access-key", "s3.session-token", "s3.region", "s3.path-style-access",
@@ -53,6 +54,7 @@ def options(scheme: str, properties: Mapping[str, str], host: str = "") -> Optio
 
     `host`: that of a location in Azure (`account.dfs.core.windows.net`). Its account is the one that is used, or none is.
     """
+    note_properties(properties)
     for key in properties:
         if key.startswith(_KNOWN[scheme][0]):
             check_property(key)

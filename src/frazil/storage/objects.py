@@ -9,8 +9,10 @@ import contextlib
 import io
 import itertools
 import re
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
@@ -23,12 +25,15 @@ from frazil.storage.base import MARKER, AccessRefused, Entries, Failures, FileIn
 from frazil.storage.conditional import check_conditional_writes
 from frazil.storage.hdfs_files import HdfsInput
 from frazil.storage.locations import join, scheme_of
-from frazil.storage.object_clients import EXTRAS, arrow_system, asks_for_tokens, client, obstore_for, split_container
+from frazil.storage.object_clients import EXTRAS, arrow_system, by_pyarrow, client, obstore_for, split_container
+from frazil.storage.redirects import REFUSED
 from frazil.storage.vended import Credentials, CredentialsSource, current, generation, merged, renewed
 
 T = TypeVar("T")
 OBJECT_SCHEMES = set(EXTRAS)
 _PROBE_RETRIES = 2
+_PART, _PARTS_AT_ONCE = 8 << 20, 4  # bytes of a large range that one request reads
+_READS = threading.BoundedSemaphore(25)  # at once in this process: each has a connection, and scans beside each other ask for many
 UNKNOWN_KEY = ("InvalidAccessKeyId", "XAdminUserNotFound")
 """What stores of S3's kind say of an access key that they do not know: Amazon's with status 403, VersityGW with 404."""
 _PAUSES = (0.1, 0.3, 1.0, 3.0, 0.0)  # seconds after each try to create an object beside another conditional request; after the last, none
@@ -63,7 +68,7 @@ class ObjectStorage:
         bucket, key = self._bucket_and_key(location)
         container, host = split_container(self.scheme, bucket)
         properties = merged(self.properties, self.vended)
-        if asks_for_tokens(self.scheme, properties, host):
+        if not by_pyarrow(self.scheme, properties, host):
             return pa.fs.PyFileSystem(StorageHandler(self)), location
         return arrow_system(self.scheme, properties, host), f"{container}/{key}"
 
@@ -141,12 +146,22 @@ class ObjectStorage:
         return self._renewing(once)
 
     def _open_by_ranges(self, location: str) -> pa.NativeFile:
-        return pa.PythonFile(HdfsInput(_RangeReader(self, location, self.size(location)), contextlib.nullcontext), "r")
+        with _READS:
+            size = self.size(location)
+        return pa.PythonFile(HdfsInput(_RangeReader(self, location, size), contextlib.nullcontext), "r")
 
     def read_range(self, location: str, offset: int, length: int) -> bytes:
-        """Read a part of an object that lies within it."""
+        """Read a part of an object that lies within it, a large one by several requests at once."""
+
+        def part(start: int, end: int) -> bytes:
+            with _READS:
+                return self._asked(location, "read", lambda library, store, key: bytes(library.get_range(store, key, start=start, end=end)))
+
         end = offset + length
-        return self._asked(location, "read", lambda library, store, key: bytes(library.get_range(store, key, start=offset, end=end)))
+        if length < 2 * _PART:
+            return part(offset, end)
+        with ThreadPoolExecutor(_PARTS_AT_ONCE) as pool:
+            return b"".join(pool.map(lambda start: part(start, min(start + _PART, end)), range(offset, end, _PART)))
 
     @contextlib.contextmanager
     def open_output(self, location: str, *, overwrite: bool = False) -> Iterator[Any]:
@@ -428,6 +443,7 @@ _ENDED_CODES = ("ExpiredToken", "InvalidToken", "TokenRefreshRequired")
 _ENDED = "The credentials have ended or are not valid any more: give the catalog new ones."
 _BUSY = "The store is overloaded: try again later, or with fewer tasks at a time."
 _HINTS = {
+    REFUSED: "The store redirects to another host, which is not followed: secrets would go there. Check s3.endpoint and s3.region.",
     **dict.fromkeys(_ENDED_CODES, _ENDED),
     **dict.fromkeys(("SlowDown", "SLOW_DOWN", "ServerBusy", "ServiceUnavailable"), _BUSY),
     "RequestTimeTooSkewed": "This machine's clock differs from the store's: set it.",
