@@ -41,8 +41,8 @@ def test_a_storage_shows_no_property() -> None:
 
 
 def test_errors_of_options_show_keys_not_values() -> None:
-    with pytest.raises(Unsupported, match=r"s3\.sse\.key") as told:
-        options("s3", {"s3.sse.key": SECRET})
+    with pytest.raises(Unsupported, match=r"s3\.encryption-key") as told:
+        options("s3", {"s3.encryption-key": SECRET})
     assert SECRET not in str(told.value)
 
 

@@ -112,10 +112,10 @@ def _s3_config(
         return config, None
     keys, endpoint = {"access_key_id", "secret_access_key", "session_token"}, s3_endpoint(dict(merged(properties, vended)))
     rest = {"skip_signature": False} | {k: v for k, v in config.items() if k not in keys}
-    return rest, functools.partial(_s3_credential, properties, vended, endpoint)
+    return rest, functools.partial(s3_credential, properties, vended, endpoint)
 
 
-def _s3_credential(properties: Properties, vended: CredentialsSource | None, endpoint: str | None = None) -> dict[str, Any]:
+def s3_credential(properties: Properties, vended: CredentialsSource | None, endpoint: str | None = None) -> dict[str, Any]:
     """Give obstore the credentials of the moment; it asks again when they expire, also in the midst of an upload. `endpoint`: where they
     are sent; those that come with another one are not for it."""
     credentials = None if vended is None else current(vended)

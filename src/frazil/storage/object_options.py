@@ -17,13 +17,14 @@ from urllib.parse import urlsplit
 from frazil.errors import InvalidInput, Unsupported
 from frazil.storage.parties import check_parties
 from frazil.storage.precedence import CONNECTION, NAMES, SAS, account_host, account_in, same_account
+from frazil.storage.s3_objects import DELETE_TAGS, S3_OBJECTS, SSE_KEY, TAGS, s3_objects
 from frazil.storage.secrets import note_properties
 
 _S3 = {
     "s3.endpoint", "s3.access-key-id", "s3.secret-access-key", "s3.session-token", "s3.region", "s3.path-style-access",
     "s3.force-virtual-addressing", "s3.anonymous", "s3.connect-timeout", "s3.request-timeout",
     "s3.checksum-enabled", "s3.remote-signing-enabled",
-    "client.region", "client.access-key-id", "client.secret-access-key", "client.session-token",
+    *S3_OBJECTS, "client.region", "client.access-key-id", "client.secret-access-key", "client.session-token",
 }  # fmt: skip
 _GCS = {"gcs.oauth2.token", "gcs.oauth2.token-expires-at", "gcs.service.host", "gcs.no-auth", "gcs.project-id"}
 _ADLS = {
@@ -32,6 +33,7 @@ _ADLS = {
     "adls.sas-token", "adls.tenant-id", "adls.client-id", "adls.client-secret",
 }  # fmt: skip
 _BY_ACCOUNT = (CONNECTION, SAS)
+_BEGINNINGS = (*_BY_ACCOUNT, TAGS, DELETE_TAGS)
 _S3_SECRETS = ("access-key-id", "secret-access-key", "session-token")
 _CLOUDS = (
     ".core.windows.net", ".storage.azure.net", ".fabric.microsoft.com",
@@ -42,11 +44,13 @@ _KNOWN = {"s3": (("s3.", "client."), _S3), "gs": (("gcs.",), _GCS), "abfss": (("
 
 @dataclass(frozen=True)
 class Options:
-    """Hold the options of a store: `config` and `client` for obstore, `arrow` for pyarrow.fs. They hold secrets, so none is shown."""
+    """Hold the options of a store: `config` and `client` for obstore, `arrow` for pyarrow.fs. They hold secrets, so none is shown.
+    `writes`: the arguments of obstore's writes."""
 
     config: dict[str, Any] = field(repr=False)
     client: dict[str, Any] = field(repr=False)
     arrow: dict[str, Any] = field(repr=False)
+    writes: dict[str, Any] = field(default_factory=dict)
 
 
 def options(scheme: str, properties: Mapping[str, str], host: str = "") -> Options:
@@ -66,7 +70,7 @@ def options(scheme: str, properties: Mapping[str, str], host: str = "") -> Optio
 def check_property(key: str) -> None:
     """Check that a property of an object store is supported. Raises Unsupported."""
     for scheme, (prefixes, supported_keys) in _KNOWN.items():
-        if key.startswith(prefixes) and key not in supported_keys and not key.startswith(_BY_ACCOUNT):
+        if key.startswith(prefixes) and key not in supported_keys and not key.startswith(_BEGINNINGS):
             supported = ", ".join(sorted(supported_keys))
             raise Unsupported(f"Catalog property {key} is not supported by Frazil's {scheme} storage.", hint=f"Supported: {supported}.")
 
@@ -117,11 +121,12 @@ def _s3(properties: Mapping[str, str]) -> Options:
         raise InvalidInput("Catalog properties s3.anonymous and s3.access-key-id contradict each other.")
     endpoint, region = s3_endpoint(properties), s3_region(properties)
     _check_s3_parties(properties, endpoint, anonymous=bool(anonymous))
+    stored, _ = s3_objects(properties), _flag(properties, "s3.delete-enabled")
     connect, request = _seconds(properties, "s3.connect-timeout", 10), _seconds(properties, "s3.request-timeout", 60)
     config = _without_none(
         endpoint=endpoint, region=region, access_key_id=access_key or None, secret_access_key=secret_key or None,
         session_token=session_token or None, skip_signature=anonymous, virtual_hosted_style_request=bool(virtual), conditional_put="etag",
-        checksum_algorithm="SHA256" if _flag(properties, "s3.checksum-enabled") else None,
+        checksum_algorithm="SHA256" if _flag(properties, "s3.checksum-enabled") else None, **stored.config(),
     )  # fmt: skip
     client = {"connect_timeout": timedelta(seconds=connect), "timeout": timedelta(seconds=request)}
     if endpoint and endpoint.startswith("http://"):
@@ -133,12 +138,12 @@ def _s3(properties: Mapping[str, str]) -> Options:
         session_token=session_token or None, anonymous=anonymous, force_virtual_addressing=virtual, connect_timeout=connect,
         request_timeout=request, allow_delayed_open=True,
     )  # fmt: skip
-    return Options(config, client, arrow)
+    return Options(config, client, arrow, stored.of_writes())
 
 
 def _check_s3_parties(properties: Mapping[str, str], endpoint: str | None, *, anonymous: bool) -> None:
     keys = () if anonymous else [f"{client}.{key}" for client in ("s3", "client") for key in _S3_SECRETS]
-    sent = [key for key in keys if properties.get(key)]
+    sent = [key for key in (*keys, SSE_KEY) if properties.get(key)]
     check_parties(properties, ["s3.endpoint"] if "s3.endpoint" in properties else [], [endpoint], sent, needs=not anonymous)
 
 

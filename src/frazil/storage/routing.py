@@ -21,6 +21,7 @@ from frazil.storage.memory import MemoryStorage
 from frazil.storage.objects import OBJECT_SCHEMES, ObjectStorage
 from frazil.storage.parties import MARKS, TRUSTED
 from frazil.storage.precedence import is_for
+from frazil.storage.s3_signatures import KeySigner
 from frazil.storage.signed import SignedStorage, Signer
 from frazil.storage.vended import CredentialsSource
 
@@ -124,6 +125,8 @@ def _store_for(
         return makers[scheme]()
     if scheme == "s3" and signer is not None:
         return SignedStorage(scheme, properties, None, signer)
+    if scheme == "s3" and "s3.acl" in dict(properties):  # which obstore cannot send
+        return SignedStorage(scheme, properties, vended, KeySigner(properties, vended))
     if scheme in OBJECT_SCHEMES:
         return ObjectStorage(scheme, properties, vended)
     if scheme == "hdfs":

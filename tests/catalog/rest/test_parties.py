@@ -13,7 +13,7 @@ from frazil.catalog.rest.vended import StorageCredential
 from frazil.errors import FrazilError, InvalidInput, StorageError
 from frazil.spark.scan import hadoop_s3
 from frazil.storage import Storage
-from frazil.storage.object_clients import _s3_credential, arrow_system, client
+from frazil.storage.object_clients import s3_credential, arrow_system, client
 from frazil.storage.object_options import options
 from frazil.storage.vended import Credentials
 from tests.catalog.conftest import TABLE
@@ -217,7 +217,7 @@ def test_credentials_that_are_renewed_name_no_host_for_the_catalogs_own(server: 
         options("s3", {**OWN, **renewed.properties})
     ended = Credentials({"gcs.oauth2.token": "x"})
     with pytest.raises(StorageError, match="another endpoint"):  # a client keeps its endpoint
-        _s3_credential(tuple({**OWN, "s3.endpoint": "https://own.example"}.items()), lambda: ended, "https://first.example")
+        s3_credential(tuple({**OWN, "s3.endpoint": "https://own.example"}.items()), lambda: ended, "https://first.example")
 
 
 def test_sparks_own_scan_is_told_no_such_endpoint(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,6 +55,9 @@ def s3_options(spark: Any, storage: Storage, location: str) -> dict[str, str] | 
         )
         return None
     options("s3", dict(properties))  # so that what no client is made by (a host that only the server named) is refused here, too
+    if dict(properties).get("s3.sse.type", "").lower() == "custom":  # Spark would show the key in its plans
+        tell_once(f"Files at {bucket} are read by Arrow in Python tasks, since they are encrypted by a key of yours (s3.sse.type=custom).")
+        return None
     settings = _settings(dict(properties))
     if (key := _contradicting(spark, after_scheme.partition("/")[0], settings)) is not None:
         tell_once(f"Files at {bucket} are read by Arrow in Python tasks, since spark.hadoop.{key} is not what the catalog says.")
