@@ -67,6 +67,7 @@ __all__ = [
     "redact",
     "redact_text",
     "routed",
+    "secrets",
     "signed",
     "storage_for",
     "storages_by_prefix",

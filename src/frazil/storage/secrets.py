@@ -41,6 +41,11 @@ def is_secret(key: str) -> bool:
     return bool(_SECRET_KEY.search(key))
 
 
+def is_public(key: str) -> bool:
+    """Tell whether the value of a property may be seen though its name sounds like a secret."""
+    return bool(_PUBLIC_KEY.search(key))
+
+
 def note(values: Iterable[str | None]) -> None:
     """Remember secrets that this process sends to a store: from now on they are masked in each spelling in which they may come back."""
     with _LOCK:
@@ -56,7 +61,7 @@ def note(values: Iterable[str | None]) -> None:
 
 def note_properties(properties: Mapping[str, str]) -> None:
     """Remember the secrets among a store's properties."""
-    secrets = (value for key, value in properties.items() if is_secret(key) and not _PUBLIC_KEY.search(key))
+    secrets = (value for key, value in properties.items() if is_secret(key) and not is_public(key))
     note(value for value in secrets if value not in _KNOWN)
 
 

@@ -13,7 +13,7 @@ from frazil.catalog.rest.vended import StorageCredential
 from frazil.errors import FrazilError, InvalidInput, StorageError
 from frazil.spark.scan import hadoop_s3
 from frazil.storage import Storage
-from frazil.storage.object_clients import s3_credential, arrow_system, client
+from frazil.storage.object_clients import arrow_system, client, s3_credential
 from frazil.storage.object_options import options
 from frazil.storage.vended import Credentials
 from tests.catalog.conftest import TABLE
