@@ -43,6 +43,7 @@ __all__ = [
     "Storage",
     "absolute",
     "asks_catalog",
+    "aws",
     "base",
     "catalog_properties",
     "check_location",
@@ -71,5 +72,6 @@ __all__ = [
     "signed",
     "storage_for",
     "storages_by_prefix",
+    "tuning",
     "vended",
 ]

@@ -15,16 +15,18 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from frazil.errors import InvalidInput, Unsupported
+from frazil.storage.aws import AWS_BEGINNINGS, AWS_PROPERTIES
 from frazil.storage.parties import check_parties
 from frazil.storage.precedence import CONNECTION, NAMES, SAS, account_host, account_in, same_account
 from frazil.storage.s3_objects import DELETE_TAGS, S3_OBJECTS, SSE_KEY, TAGS, s3_objects
 from frazil.storage.secrets import note_properties
+from frazil.storage.tuning import is_tuning, tell_of_tuning
 
 _S3 = {
     "s3.endpoint", "s3.access-key-id", "s3.secret-access-key", "s3.session-token", "s3.region", "s3.path-style-access",
     "s3.force-virtual-addressing", "s3.anonymous", "s3.connect-timeout", "s3.request-timeout",
     "s3.checksum-enabled", "s3.remote-signing-enabled",
-    *S3_OBJECTS, "client.region", "client.access-key-id", "client.secret-access-key", "client.session-token",
+    *S3_OBJECTS, *AWS_PROPERTIES, "client.region", "client.access-key-id", "client.secret-access-key", "client.session-token",
 }  # fmt: skip
 _GCS = {"gcs.oauth2.token", "gcs.oauth2.token-expires-at", "gcs.service.host", "gcs.no-auth", "gcs.project-id"}
 _ADLS = {
@@ -33,7 +35,7 @@ _ADLS = {
     "adls.sas-token", "adls.tenant-id", "adls.client-id", "adls.client-secret",
 }  # fmt: skip
 _BY_ACCOUNT = (CONNECTION, SAS)
-_BEGINNINGS = (*_BY_ACCOUNT, TAGS, DELETE_TAGS)
+_BEGINNINGS = (*_BY_ACCOUNT, TAGS, DELETE_TAGS, *AWS_BEGINNINGS)
 _S3_SECRETS = ("access-key-id", "secret-access-key", "session-token")
 _CLOUDS = (
     ".core.windows.net", ".storage.azure.net", ".fabric.microsoft.com",
@@ -68,7 +70,10 @@ def options(scheme: str, properties: Mapping[str, str], host: str = "") -> Optio
 
 
 def check_property(key: str) -> None:
-    """Check that a property of an object store is supported. Raises Unsupported."""
+    """Check that a property of an object store is supported, or only tunes. Raises Unsupported."""
+    if is_tuning(key):
+        tell_of_tuning(key)
+        return
     for scheme, (prefixes, supported_keys) in _KNOWN.items():
         if key.startswith(prefixes) and key not in supported_keys and not key.startswith(_BEGINNINGS):
             supported = ", ".join(sorted(supported_keys))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from frazil.catalog.base import flag, option, spelling
+from frazil.catalog.rest.clouds import CLOUDS
 from frazil.catalog.rest.sigv4 import AUTH_TYPES, SIGV4_PROPERTIES, Signing, auth_kind, is_sigv4, signing_of
 from frazil.errors import InvalidInput, Unsupported
 from frazil.storage import redact_text
@@ -23,9 +24,16 @@ REST_PROPERTIES = (
     "rest.client.proxy.username", "rest.client.proxy.password", TRUSTED, "ssl.cabundle", "ssl.client.cert", "ssl.client.key",
 )  # fmt: skip
 REST_PREFIXES = ("header.",)
+_OF_CLOUDS = {  # how a cloud's tokens are had, under Java's and PyIceberg's names
+    "google": (("auth.google.credentials-path", "rest.auth.google.credentials-path", "gcp.auth.credentials-path"),
+               ("auth.google.scopes", "rest.auth.google.scopes", "gcp.auth.scopes")),
+    "entra": ((), ("auth.entra.scopes", "rest.auth.entra.scopes")),
+}  # fmt: skip
+CLOUD_PROPERTIES = tuple(key for names in _OF_CLOUDS.values() for keys in names for key in keys)
+REST_PROPERTIES = (*REST_PROPERTIES, *CLOUD_PROPERTIES)
 _DELEGATION = "X-Iceberg-Access-Delegation"
 _SHORTEST_SECRET = 6  # shorter values would be masked in words that say something else
-_AUTH_TYPES = {"none": "none", "noop": "none", "basic": "basic", "oauth2": "oauth2"}
+_AUTH_TYPES = {"none": "none", "noop": "none", "basic": "basic", "oauth2": "oauth2", "google": "google", "entra": "entra", "azure": "entra"}
 
 
 @dataclass(frozen=True)
@@ -43,6 +51,8 @@ class AuthSettings:
     expires_s: float = 3600.0
     refresh: bool = True
     exchange: bool = True
+    credentials_path: str | None = None
+    """Of a cloud's credentials, where they are not the default ones; `form_fields` hold the scopes."""
 
 
 @dataclass(frozen=True)
@@ -122,8 +132,8 @@ def told_settings(own: Mapping[str, str], merged: Mapping[str, str]) -> Settings
         return key in own or (known and not _is_own(key))
 
     chosen = {k: v for k, v in merged.items() if counts(k)}
-    for key in AUTH_TYPES:  # whether requests are signed is one's own, too
-        if is_sigv4(own.get(key)) or is_sigv4(chosen.get(key)):
+    for key in AUTH_TYPES:  # whether requests are signed, or hold a token of a cloud, is one's own, too
+        if any(is_sigv4(kind) or auth_kind(kind or "") in (*CLOUDS, "azure") for kind in (own.get(key), chosen.get(key))):
             chosen = {k: v for k, v in {**chosen, key: own.get(key)}.items() if v is not None}
     try:
         return settings({**chosen, **{k: v for k, v in own.items() if _is_own(k)}})
@@ -134,7 +144,7 @@ def told_settings(own: Mapping[str, str], merged: Mapping[str, str]) -> Settings
 
 def _is_own(key: str) -> bool:
     """Tell whether a property counts only as it is configured here, whatever the server tells."""
-    return key in (*SIGV4_PROPERTIES, TRUSTED) or key.startswith(("ssl.", "client.", "rest.client.proxy."))
+    return key in (*SIGV4_PROPERTIES, *CLOUD_PROPERTIES, TRUSTED) or key.startswith(("ssl.", "client.", "rest.client.proxy."))
 
 
 def fits_header(value: str) -> bool:
@@ -208,6 +218,11 @@ def _auth(properties: Mapping[str, str], uri: str) -> AuthSettings:
         return AuthSettings(kind, user, password)
     if kind == "none":
         return AuthSettings(kind)
+    if kind in CLOUDS:
+        paths, scopes = _OF_CLOUDS[kind]
+        names = tuple(re.split(r"[,\s]+", (option(properties, *scopes) or "").strip()))
+        path = option(properties, *paths) if paths else None
+        return AuthSettings(kind, form_fields=tuple(("scope", name) for name in names if name), credentials_path=path)
     if not (properties.get("token") or properties.get("credential")):
         raise InvalidInput("Catalog property auth.type is oauth2, but neither token nor credential is given.")
     server = properties.get("oauth2-server-uri", "v1/oauth/tokens")
