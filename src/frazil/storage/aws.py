@@ -54,12 +54,12 @@ class AwsCredentials:
     environment: str = ""
 
     def __call__(self) -> Credentials:
-        found = self._found()
+        credentials = self._found()
         try:
-            keys = found.get_frozen_credentials()
+            keys = credentials.get_frozen_credentials()
         except Exception as error:
             raise _failed(error) from None
-        ends = getattr(found, "_expiry_time", None)
+        ends = getattr(credentials, "_expiry_time", None)
         note((keys.secret_key, keys.token))
         values = {"s3.access-key-id": keys.access_key, "s3.secret-access-key": keys.secret_key, "s3.session-token": keys.token}
         region = self.region()
@@ -116,9 +116,9 @@ def aws_credentials(properties: Mapping[str, str]) -> AwsCredentials | None:
         by = f"The property {chosen}" if chosen else f"The profile {profile} of the environment (AWS_PROFILE)"
         raise NotInstalledError(f"{by} needs botocore.", hint='pip install "frazil[aws]"')
     names = {*AWS_PROPERTIES, "s3.region", "client.region", *(f"{client}.{key}" for client in ("s3", "client") for key in _KEYS)}
-    kept = {key: value for key, value in properties.items() if key in names or key.startswith(AWS_BEGINNINGS)}
-    told = "\0".join(f"{key}={value}" for key, value in sorted(os.environ.items()) if key.startswith("AWS_") or key == "HOME")
-    return AwsCredentials(frozen_properties(kept), hashlib.sha256(told.encode()).hexdigest())
+    chosen_properties = {key: value for key, value in properties.items() if key in names or key.startswith(AWS_BEGINNINGS)}
+    variables = "\0".join(f"{key}={value}" for key, value in sorted(os.environ.items()) if key.startswith("AWS_") or key == "HOME")
+    return AwsCredentials(frozen_properties(chosen_properties), hashlib.sha256(variables.encode()).hexdigest())
 
 
 def chooses_aws(properties: Mapping[str, str]) -> bool:

@@ -1,4 +1,4 @@
-"""Sign requests to S3 by a catalog's own or vended keys (AWS Signature Version 4), where they are made without obstore."""
+"""Compute the signatures of requests to S3 by own or vended keys (AWS Signature Version 4), where they are made without obstore."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ALGORITHM = "AWS4-HMAC-SHA256"
 
 @dataclass(frozen=True)
 class KeySigner:
-    """Sign each request by the keys of the moment."""
+    """Compute the signature of each request by the keys of the moment."""
 
     properties: Properties = field(repr=False)
     vended: CredentialsSource | None = field(default=None, repr=False)

@@ -47,7 +47,7 @@ def is_public(key: str) -> bool:
 
 
 def note(values: Iterable[str | None]) -> None:
-    """Remember secrets that this process sends to a store: from now on they are masked in each spelling in which they may come back."""
+    """Keep in mind secrets that this process sends to a store: from now on they are masked in each spelling in which they may come back."""
     with _LOCK:
         for value in filter(None, values):
             for part in (value, *_PART.findall(value)):
@@ -60,7 +60,7 @@ def note(values: Iterable[str | None]) -> None:
 
 
 def note_properties(properties: Mapping[str, str]) -> None:
-    """Remember the secrets among a store's properties."""
+    """Keep in mind the secrets among a store's properties."""
     secrets = (value for key, value in properties.items() if is_secret(key) and not is_public(key))
     note(value for value in secrets if value not in _KNOWN)
 
@@ -76,8 +76,8 @@ os.register_at_fork(after_in_child=_after_fork)
 def redact_text(text: str) -> str:
     """Mask the passwords of URIs, what is sent as a secret by its name, and the secrets that this process has sent; other text stays."""
     with _LOCK:
-        known = [secret for secret in _KNOWN if secret in text]
-    for secret in sorted(known, key=len, reverse=True):
+        repeated = [secret for secret in _KNOWN if secret in text]
+    for secret in sorted(repeated, key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
     for pattern in (_WHOLE_USER_INFO, _USER_INFO):
         text = pattern.sub(lambda m: f"{m['scheme']}{m['user']}:{HIDDEN}@", text)

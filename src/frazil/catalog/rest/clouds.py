@@ -1,4 +1,4 @@
-"""Have tokens for a REST catalog from Google's default credentials (`rest.auth.type=google`) and Azure's (`entra`), by their libraries."""
+"""Ask for tokens for a REST catalog: Google's default credentials (`rest.auth.type=google`) or Azure's (`entra`), by their libraries."""
 
 from __future__ import annotations
 

@@ -15,22 +15,22 @@ from frazil.storage import redact_text
 from frazil.storage.parties import TRUSTED
 
 SCAN_PLANNING, POLL_TIMEOUT = "scan-planning-mode", "rest-scan-planning.poll-timeout-ms"
-REST_PROPERTIES = (
-    "uri", "prefix", "token", "credential", "oauth2-server-uri", "scope", "audience", "resource", "token-expires-in-ms",
-    "token-refresh-enabled", "token-exchange-enabled", "auth.type", "auth.basic.username", "auth.basic.password", "rest.auth.type",
-    "rest.auth.basic.username", "rest.auth.basic.password", *SIGV4_PROPERTIES, "rest-page-size", "namespace-separator",
-    "snapshot-loading-mode", SCAN_PLANNING, POLL_TIMEOUT, "rest-metrics-reporting-enabled", "rest.client.connection-timeout-ms",
-    "rest.client.socket-timeout-ms", "rest.client.max-retries", "rest.client.proxy.hostname", "rest.client.proxy.port",
-    "rest.client.proxy.username", "rest.client.proxy.password", TRUSTED, "ssl.cabundle", "ssl.client.cert", "ssl.client.key",
-)  # fmt: skip
-REST_PREFIXES = ("header.",)
 _OF_CLOUDS = {  # how a cloud's tokens are had, under Java's and PyIceberg's names
     "google": (("auth.google.credentials-path", "rest.auth.google.credentials-path", "gcp.auth.credentials-path"),
                ("auth.google.scopes", "rest.auth.google.scopes", "gcp.auth.scopes")),
     "entra": ((), ("auth.entra.scopes", "rest.auth.entra.scopes")),
 }  # fmt: skip
 CLOUD_PROPERTIES = tuple(key for names in _OF_CLOUDS.values() for keys in names for key in keys)
-REST_PROPERTIES = (*REST_PROPERTIES, *CLOUD_PROPERTIES)
+REST_PROPERTIES = (
+    "uri", "prefix", "token", "credential", "oauth2-server-uri", "scope", "audience", "resource", "token-expires-in-ms",
+    "token-refresh-enabled", "token-exchange-enabled", "auth.type", "auth.basic.username", "auth.basic.password", "rest.auth.type",
+    "rest.auth.basic.username", "rest.auth.basic.password", *SIGV4_PROPERTIES, "rest-page-size", "namespace-separator",
+    "snapshot-loading-mode", SCAN_PLANNING, POLL_TIMEOUT, "rest-metrics-reporting-enabled", "rest.client.connection-timeout-ms",
+    "rest.client.socket-timeout-ms", "rest.client.max-retries", "rest.client.proxy.hostname", "rest.client.proxy.port",
+    "rest.client.proxy.username", "rest.client.proxy.password", TRUSTED, *CLOUD_PROPERTIES, "ssl.cabundle", "ssl.client.cert",
+    "ssl.client.key",
+)  # fmt: skip
+REST_PREFIXES = ("header.",)
 _DELEGATION = "X-Iceberg-Access-Delegation"
 _SHORTEST_SECRET = 6  # shorter values would be masked in words that say something else
 _AUTH_TYPES = {"none": "none", "noop": "none", "basic": "basic", "oauth2": "oauth2", "google": "google", "entra": "entra", "azure": "entra"}
@@ -38,7 +38,7 @@ _AUTH_TYPES = {"none": "none", "noop": "none", "basic": "basic", "oauth2": "oaut
 
 @dataclass(frozen=True)
 class AuthSettings:
-    """Hold how requests are authenticated. `kind`: none, basic or oauth2. Nothing of it is shown."""
+    """Hold how requests are authenticated. `kind`: none, basic, oauth2, google or entra. Nothing of it is shown."""
 
     kind: str
     user: str = field(default="", repr=False)
