@@ -127,6 +127,27 @@ def test_the_proxy_of_the_environment_is_gone_through(monkeypatch: pytest.Monkey
     client.cache_clear()
 
 
+def test_a_tunnel_through_the_proxy_of_the_environment_leads_to_the_store_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTPS_PROXY", "NO_PROXY", "no_proxy", "REQUEST_METHOD"):
+        monkeypatch.delenv(name, raising=False)
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{proxy.getsockname()[1]}")
+        options = without_redirects("s3", "https://store.example", ambient=False)
+        relay = urlsplit(options["proxy_url"])
+        assert "store.example" not in options["proxy_excludes"]
+        for host, is_passed_on in (("store.example", True), ("bucket.store.example", True), ("evilstore.example", False), ("evil.example", False)):
+            with socket.create_connection((str(relay.hostname), relay.port or 0)) as tunnel:
+                tunnel.sendall(f"CONNECT {host}:443 HTTP/1.1\r\nHost: {host}:443\r\n\r\n".encode())
+                if is_passed_on:
+                    accepted, _ = proxy.accept()
+                    with accepted:
+                        assert accepted.recv(1000).startswith(f"CONNECT {host}:443 ".encode())
+                        accepted.sendall(b"HTTP/1.1 200 OK\r\n\r\nhello")
+                        assert b"200 OK" in tunnel.recv(1000)
+                else:
+                    assert tunnel.recv(1000).startswith(b"HTTP/1.1 403 ")
+
+
 def test_a_large_file_is_read_in_parts() -> None:
     data = bytes(range(256)) * (20 << 12)
     with fake_s3() as store:

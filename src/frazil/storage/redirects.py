@@ -104,11 +104,11 @@ def _serve(client: socket.socket, host: str, port: int, through: str) -> None:
                 held += piece
             head, _, held = held.partition(b"\r\n\r\n")
             head += b"\r\n\r\n"
-            if (asked := _asked(head)) is None or asked[0] != (host.lower(), port):
+            if (asked := _asked(head)) is None or not _is_for(*asked[0], host.lower(), port):
                 client.sendall(_REFUSAL)
                 return
             if store is None:
-                store = _connected(host, port, through)
+                store = _connected(asked[0][0], port, through)
                 threading.Thread(target=_pump, args=(store, client), name="frazil-relay", daemon=True).start()
             if asked[1]:  # a tunnel to the store, through the proxy of the environment
                 store.sendall(_with_proxys_user(head, through) + held)
@@ -130,6 +130,11 @@ def _serve(client: socket.socket, host: str, port: int, through: str) -> None:
             if end is not None:
                 with contextlib.suppress(OSError):
                     end.shutdown(socket.SHUT_RDWR)
+
+
+def _is_for(asked_host: str, asked_port: int, host: str, port: int) -> bool:
+    """Tell whether a request is for the store: for its host, or that of a bucket below it."""
+    return asked_port == port and (asked_host == host or asked_host.endswith(f".{host}"))
 
 
 def _asked(head: bytes) -> tuple[tuple[str, int], bool] | None:

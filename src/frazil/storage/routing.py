@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.fs
 
 from frazil.errors import Unsupported
-from frazil.storage.aws import aws_credentials
+from frazil.storage.aws import aws_credentials, chooses_aws
 from frazil.storage.base import Entries, Failures, FileInfo, Names, Storage, frozen_properties
 from frazil.storage.hdfs import HdfsStorage
 from frazil.storage.hdfs_options import PREFIXES, HdfsSettings, of_files
@@ -24,7 +24,7 @@ from frazil.storage.parties import MARKS, TRUSTED
 from frazil.storage.precedence import is_for
 from frazil.storage.s3_signatures import KeySigner
 from frazil.storage.signed import SignedStorage, Signer
-from frazil.storage.vended import CredentialsSource, current
+from frazil.storage.vended import CredentialsSource
 
 REMOTE_SCHEMES = OBJECT_SCHEMES | {"hdfs"}
 """Schemes of stores that are waited for: more files are read at a time from them than there are cores."""
@@ -52,8 +52,8 @@ class RoutedStorage:
             return _LOCAL
         chosen = for_prefix_of(self, location)
         scheme, vended = scheme_of(location), chosen.vended
-        if scheme == "s3" and chosen.signer is None and not _vends_keys(vended):
-            vended = _aws_credentials(chosen.properties) or vended
+        if scheme == "s3" and chosen.signer is None and (vended is None or chooses_aws(dict(chosen.properties))):
+            vended = aws_credentials(dict(chosen.properties)) or vended  # keys that the catalog vends have dropped what chooses others
         return _store_for(scheme, chosen.properties, vended, chosen.signer)
 
     def local_path(self, location: str) -> str | None:
@@ -118,15 +118,6 @@ class RoutedStorage:
 
     def delete_tree(self, location: str) -> None:
         self.of(location).delete_tree(location)
-
-
-def _vends_keys(vended: CredentialsSource | None) -> bool:
-    """Tell whether a catalog vends keys of S3, which count before those of the environment."""
-    return vended is not None and any(key in current(vended).properties for key in ("s3.access-key-id", "client.access-key-id"))
-
-
-def _aws_credentials(properties: tuple[tuple[str, str], ...]) -> CredentialsSource | None:
-    return aws_credentials(dict(properties))
 
 
 @functools.lru_cache(maxsize=64)

@@ -10,8 +10,7 @@ import logging
 log = logging.getLogger(__name__)
 _NAMES = {
     "cache-enabled", "cache.case-sensitive", "cache.expiration-interval-ms", "clients", "io.manifest.cache-enabled",
-    "s3.staging-dir", "s3.preload-client-enabled", "s3.cross-region-access-enabled", "s3.delete.batch-size", "s3.delete.num-threads",
-    "s3.chunk-encoding-enabled", "s3.threads", "s3.directory-bucket.list-prefix-as-directory", "s3.use-arn-region-enabled",
+    "s3.staging-dir", "s3.preload-client-enabled", "s3.delete.batch-size", "s3.delete.num-threads", "s3.chunk-encoding-enabled",
     "gcs.delete.batch-size", "gcs.channel.read.chunk-size-bytes", "gcs.channel.write.chunk-size-bytes", "gcs.analytics-core.enabled",
     "adls.read.block-size-bytes", "adls.write.block-size-bytes", "rest.client.max-connections", "rest.client.connections-per-route",
     "client-pool-size", "client.pool.cache.eviction-interval-ms", "http-client.type", "http-client.cache-enabled",
