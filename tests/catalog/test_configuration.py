@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from frazil.catalog import load, load_backend
+from frazil.catalog import load, load_backend, spark_masks
 from frazil.catalog.configuration import configuration, configured_names
 from frazil.catalog.hive import HiveBackend
 from frazil.catalog.memory import MemoryBackend
@@ -231,3 +231,20 @@ def test_a_type_of_catalog_is_added_in_one_place(monkeypatch: pytest.MonkeyPatch
         load_backend("s", environ=NOTHING, type="shelf", plank="oak")
     with pytest.raises(InvalidInput, match="path, sql, memory, hive, rest and shelf"):
         load_backend("s", environ=NOTHING, type="rack")
+
+
+def test_secrets_that_spark_shows_are_told_with_the_setting_that_masks_them(caplog: pytest.LogCaptureFixture) -> None:
+    prefix = "spark.sql.catalog.masked."
+    conf = {f"{prefix}{key}": value for key, value in {
+        "type": "sql", "uri": "postgresql://app:hunter2@h/db", "jdbc.password": "hunter2", "credential": "id:hunter2", "adls.connection-string": "x",
+        "s3.secret-access-key": "hunter2", "s3.access-key-id": "id", "header.X-Key": "hunter2", "s3.sse.key": "hunter2", "warehouse": "s3://b/w",
+        "token-refresh-enabled": "true", "oauth2-server-uri": "https://h/t",
+    }.items()}  # fmt: skip
+    for _ in range(2):
+        configuration("masked", spark_conf=conf, environ={})
+    told = [r.getMessage() for r in caplog.records if "spark.redaction.regex" in r.getMessage()]
+    shown = ["adls.connection-string", "credential", "header.X-Key", "s3.sse.key", "uri"]
+    assert len(told) == 1 and ", ".join(prefix + key for key in shown) + " in its event log" in told[0]
+    assert "jdbc.password" in told[0] and "hunter2" not in told[0]
+    assert spark_masks.shown_by_spark(prefix, {**conf, "spark.redaction.regex": spark_masks.REGEX}) == []
+    assert spark_masks.shown_by_spark(prefix, {f"{prefix}uri": "postgresql://app@h/db", f"{prefix}jdbc.password": "hunter2"}) == []

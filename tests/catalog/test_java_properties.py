@@ -72,8 +72,8 @@ def test_every_property_of_java_is_documented_or_refused_by_name(java_check: Any
 @pytest.mark.parametrize(
     "key",
     [
-        "http-client.apache.max-connections", "s3.multipart.part-size-bytes", "s3.sse.type", "s3.acl", "s3.write.tags.team", "s3.retry.num-retries",
-        "client.assume-role.arn", "client.credentials-provider", "iceberg.hive.lock-creation-min-wait-ms", "iceberg.hive.metadata-refresh-max-retries",
+        "http-client.proxy-endpoint", "s3.dualstack-enabled", "s3.acceleration-enabled", "s3.write.table-tag-enabled", "s3.cross-region-access-enabled",
+        "s3.access-grants.enabled", "client.factory", "iceberg.hive.lock-creation-min-wait-ms", "iceberg.hive.metadata-refresh-max-retries",
         "metastore.catalog.default", "client-pool-cache-keys", "glue.id", "lakeformation.db-name", "kms.endpoint", "azure.keyvault.url",
         "gcs.encryption-key", "adls.token", "rest.client.user-agent", "rest-table-cache.max-entries", "signer.uri", "app-id", "lock.table",
     ],

@@ -24,7 +24,7 @@ Answer = tuple[int, bytes, dict[str, str]]
 class FakeS3:
     """The server's objects and uploads by path, what it was asked, and how it answers. `conditions`: honoured, ignored, or refused (501).
     `disturb`: called with each (method, path, query) before anything happens; a status that it returns is the answer, for
-    the `reason`."""
+    the `reason`. `sent`: the headers of each request, in small letters."""
 
     endpoint: str = ""
     conditions: str = "honoured"
@@ -34,6 +34,7 @@ class FakeS3:
     objects: dict[str, bytes] = field(default_factory=dict)
     uploads: dict[str, dict[int, bytes]] = field(default_factory=dict)
     asked: list[tuple[str, str, str]] = field(default_factory=list)
+    sent: list[dict[str, str]] = field(default_factory=list)
     lock: Any = field(default_factory=threading.RLock)
 
     @property
@@ -134,6 +135,7 @@ def fake_s3(**behaviour: Any) -> Iterator[FakeS3]:
             time.sleep(fake.latency)
             with fake.lock:
                 fake.asked.append((self.command, path, parts.query))
+                fake.sent.append({k.lower(): v for k, v in self.headers.items()})
                 if (disturbed := fake.disturb(self.command, path, parts.query)) is not None:
                     status, data, headers = disturbed, _xml("Error", f"<Code>{fake.reason}</Code>"), dict[str, str]()
                 else:

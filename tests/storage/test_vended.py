@@ -19,7 +19,7 @@ from frazil.spark.scan import hadoop_s3, paths
 from frazil.spark.scan.paths import jvm_can_open
 from frazil.storage import Credentials, storage_for, vended
 from frazil.storage.base import frozen_properties
-from frazil.storage.object_clients import _s3_credential
+from frazil.storage.object_clients import s3_credential
 from frazil.storage.object_options import options
 from frazil.storage.precedence import overriding
 from tests.storage.conftest import s3_place
@@ -175,7 +175,7 @@ def test_vended_keys_of_s3_are_not_mixed_with_what_the_catalog_has(own: dict[str
     assert {k: chosen.arrow.get(k) for k in ("access_key", "secret_key", "session_token", "anonymous", "region")} == {
         "access_key": "new", "secret_key": "new", "session_token": None, "anonymous": None, "region": "x",
     }  # fmt: skip
-    given = _s3_credential(frozen_properties(own), catalog)
+    given = s3_credential(frozen_properties(own), catalog)
     assert (given["access_key_id"], given["secret_access_key"], given["token"]) == ("new", "new", None)
 
 

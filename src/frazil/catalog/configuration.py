@@ -16,6 +16,7 @@ from typing import Any
 
 from frazil.catalog.hive import is_hive, metastore_sources
 from frazil.catalog.served import canonical
+from frazil.catalog.spark_masks import tell_of_shown
 from frazil.catalog.yaml_files import catalogs_of, settings_of
 from frazil.errors import InvalidInput
 from frazil.storage import redact
@@ -136,6 +137,7 @@ def _default_name(env: Mapping[str, str]) -> str:
 
 def _of_spark(name: str, spark_conf: Mapping[str, str]) -> dict[str, str]:
     prefix = f"{SPARK_PREFIX}{name}."
+    tell_of_shown(prefix, spark_conf)
     catalog_properties = {k[len(prefix) :]: v for k, v in spark_conf.items() if k.startswith(prefix)}
     return {**of_session(spark_conf), **catalog_properties}
 

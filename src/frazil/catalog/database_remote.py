@@ -57,17 +57,17 @@ class RemoteDatabase:
         def rows(connection: Any) -> list[Row]:
             return [tuple(row) for row in connection.execute(self._text(statement), dict(parameters))]
 
-        return self._read(rows)
+        return self._again(rows)
 
     def columns(self, table: str) -> list[str]:
-        return self._read(lambda connection: list(connection.execute(self._text(f"SELECT * FROM {table} WHERE 1 = 0")).keys()))
+        return self._again(lambda connection: list(connection.execute(self._text(f"SELECT * FROM {table} WHERE 1 = 0")).keys()))
 
-    def _read(self, read: Callable[[Any], T]) -> T:
-        """Read over a connection, and over another one where the first is lost meanwhile."""
+    def _again(self, run: Callable[[Any], T]) -> T:
+        """Run statements over a connection, and over another one where the first is lost meanwhile. Where COMMIT was sent, it is not."""
         for last in (False, True):
             with self._translated_errors(), self._connect() as connection:
                 try:
-                    return read(connection)
+                    return run(connection)
                 except self._errors.DBAPIError as error:
                     if last or not self._is_lost(error):
                         raise
@@ -75,23 +75,28 @@ class RemoteDatabase:
         raise AssertionError("two rounds return or raise")
 
     def execute(self, steps: Sequence[SqlStatement], *, all_or_none: bool = False) -> list[int]:
-        with self._translated_errors(), self._connect() as connection:
-            if self._limit is not None:
-                connection.execute(self._limit)
-            counts = [connection.execute(self._text(statement), dict(parameters)).rowcount for statement, parameters in steps]
-            if all_or_none and 0 in counts:
-                connection.rollback()
-                return counts
-            try:
-                connection.commit()
-            except self._errors.SQLAlchemyError as error:
-                if self._is_rolled_back(error):
-                    raise
-                raise Unclear(f"Could not tell whether {self.shown} took a commit: {_reason(error)}.") from error
-            return counts
+        return self._again(lambda connection: self._run(connection, steps, all_or_none))
 
     def execute_ddl(self, statements: Sequence[str]) -> None:
-        self.execute([(s, {}) for s in statements])
+        """Run DDL statements, once: databases commit some of them by themselves."""
+        with self._translated_errors(), self._connect() as connection:
+            self._run(connection, [(statement, {}) for statement in statements])
+
+    def _run(self, connection: Any, steps: Sequence[SqlStatement], all_or_none: bool = False) -> list[int]:
+        """Run statements in one transaction. While COMMIT has not been sent, a connection that is lost has applied nothing."""
+        if self._limit is not None:
+            connection.execute(self._limit)
+        counts = [connection.execute(self._text(statement), dict(parameters)).rowcount for statement, parameters in steps]
+        if all_or_none and 0 in counts:
+            connection.rollback()
+            return counts
+        try:
+            connection.commit()
+        except self._errors.SQLAlchemyError as error:
+            if self._is_rolled_back(error):
+                raise
+            raise Unclear(f"Could not tell whether {self.shown} took a commit: {_reason(error)}.") from error
+        return counts
 
     def close(self) -> None:
         self._engine.dispose(close=os.getpid() == self._owner)

@@ -8,13 +8,11 @@ from collections.abc import Iterable, Mapping
 from frazil.errors import InvalidInput, Unsupported
 from frazil.storage.hdfs_options import PREFIXES, check_hdfs_property
 from frazil.storage.object_options import check_property
+from frazil.storage.tuning import is_tuning, tell_of_tuning
 
 _STORES = ("s3.", "client.", "gcs.", "adls.", *PREFIXES)
 _OF_TABLES = ("table-default.", "table-override.")
 _COMMON = ("type", "warehouse", "catalog-impl", "py-catalog-impl", "io-impl", "py-io-impl", "metrics-reporter-impl")
-# Hints tell Java how to cache metadata and connections. They do not change what a catalog holds, so they are accepted and have no effect.
-HINTS = ("cache-enabled", "cache.case-sensitive", "cache.expiration-interval-ms", "clients", "io.manifest.cache-enabled")
-_HINT_PREFIXES = ("io.manifest.cache.",)
 # What Java's catalogs and stores take, by the beginnings of names and by whole names: where a type does not serve it, that is told.
 _JAVA = (
     "default-namespace", "lock-impl", "lock.", "use-nullable-query-schema", "view-default.", "view-override.",
@@ -42,9 +40,12 @@ def check_served(
     `sources`: where each property was found, for the messages. Raises Unsupported for properties of Java's catalogs that this type does not
     serve, InvalidInput for unknown ones.
     """
-    supported = {*_COMMON, *served, *HINTS}
+    supported = {*_COMMON, *served}
     for key in properties:
-        if key in supported or key.startswith((*_OF_TABLES, *_HINT_PREFIXES, *prefixes)):
+        if key in supported or key.startswith((*_OF_TABLES, *prefixes)):
+            continue
+        if is_tuning(key):
+            tell_of_tuning(key)
             continue
         if key.startswith(_STORES):
             _check_of_store(key)
@@ -71,7 +72,7 @@ def _check_of_store(key: str) -> None:
 
 
 def _unknown(shown: str, key: str, supported: Iterable[str]) -> InvalidInput:
-    names = ", ".join(k + "<…>" if k.endswith(".") else k for k in sorted(supported) if k not in HINTS)
+    names = ", ".join(k + "<…>" if k.endswith(".") else k for k in sorted(supported))
     return InvalidInput(f"Unknown catalog property {shown}.{_suggestion(key, supported, 0.7)}", hint=f"Known: {names}.")
 
 

@@ -16,8 +16,9 @@ from typing import Any
 import pyarrow.fs
 
 from frazil.errors import InvalidInput, NotInstalledError, StorageError
-from frazil.storage.object_options import options
+from frazil.storage.object_options import options, s3_endpoint
 from frazil.storage.precedence import overriding
+from frazil.storage.redirects import without_redirects
 from frazil.storage.vended import CredentialsSource, current, merged
 
 EXTRAS = {"s3": "s3", "gs": "gcs", "abfss": "azure"}
@@ -43,6 +44,16 @@ def obstore_for(scheme: str) -> Any:
     return obstore
 
 
+def by_pyarrow(scheme: str, properties: Properties, host: str) -> bool:
+    """Tell whether pyarrow's own client opens files. That of Azure asks for tokens where there is neither a key nor a signature; where it
+    is refused one, or the server that gives them cannot be reached, it ends the process. That of S3 follows redirects, with the session's
+    token; so it is left for keys without one, in a forked process, where obstore does not work."""
+    if scheme == "s3":
+        arrow = options(scheme, dict(properties), host).arrow
+        return _used_in not in (None, os.getpid()) and ("access_key" in arrow or "anonymous" in arrow) and "session_token" not in arrow
+    return scheme != "abfss" or bool(options(scheme, dict(properties), host).arrow.keys() & {"account_key", "sas_token"})
+
+
 @functools.lru_cache(maxsize=64)
 def client(
     scheme: str, bucket: str, properties: Properties, vended: CredentialsSource | None = None, most_retries: int | None = None,
@@ -62,8 +73,10 @@ def client(
         if provider is not None or "client_secret" in config:
             config |= {"skip_signature": False, "use_emulator": False}
         against = {"credential_type": "client_secret"} if "client_secret" in config else {}
+    guarded = chosen.client | without_redirects(scheme, _address(scheme, config), ambient=provider is None and not _has_secret(config),
+                                                region=str(config.get("region", "")))
     shared = {
-        "client_options": chosen.client, "retry_config": None if most_retries is None else {"max_retries": most_retries},
+        "client_options": guarded, "retry_config": None if most_retries is None else {"max_retries": most_retries},
         **({} if provider is None else {"credential_provider": provider}),
     }  # fmt: skip
     try:
@@ -77,6 +90,17 @@ def client(
         raise InvalidInput(f"The catalog's options for {scheme} are not valid for bucket {bucket}.") from None
 
 
+def _has_secret(config: dict[str, Any]) -> bool:
+    return bool(config.get("skip_signature") or config.get("bearer_token"))
+
+
+def _address(scheme: str, config: dict[str, Any]) -> str:
+    """Return where the store is asked."""
+    region = config.get("region", "")
+    default = {"s3": f"https://s3.{region}.amazonaws.com", "gs": "https://storage.googleapis.com", "abfss": "https://blob.core.windows.net"}
+    return str(config.get("endpoint") or config.get("base_url") or default[scheme])
+
+
 def _s3_config(
     config: dict[str, Any], bucket: str, properties: Properties, vended: CredentialsSource | None
 ) -> tuple[dict[str, Any], Callable[[], dict[str, Any]] | None]:
@@ -86,16 +110,19 @@ def _s3_config(
         config["endpoint"] = f"{scheme}://{bucket}.{rest}"
     if "access_key_id" not in config:  # also where the catalog vends secrets of other stores only
         return config, None
-    keys = {"access_key_id", "secret_access_key", "session_token"}
+    keys, endpoint = {"access_key_id", "secret_access_key", "session_token"}, s3_endpoint(dict(merged(properties, vended)))
     rest = {"skip_signature": False} | {k: v for k, v in config.items() if k not in keys}
-    return rest, functools.partial(_s3_credential, properties, vended)
+    return rest, functools.partial(s3_credential, properties, vended, endpoint)
 
 
-def _s3_credential(properties: Properties, vended: CredentialsSource | None) -> dict[str, Any]:
-    """Give obstore the credentials of the moment; it asks again when they expire, also in the midst of an upload."""
+def s3_credential(properties: Properties, vended: CredentialsSource | None, endpoint: str | None = None) -> dict[str, Any]:
+    """Give obstore the credentials of the moment; it asks again when they expire, also in the midst of an upload. `endpoint`: where they
+    are sent; those that come with another one are not for it."""
     credentials = None if vended is None else current(vended)
     vended_properties, expires = ({}, None) if credentials is None else (credentials.properties, credentials.expires_ms)
     config = options("s3", overriding(dict(properties), vended_properties)).config
+    if endpoint is not None and config.get("endpoint") != endpoint:
+        raise StorageError("The catalog names another endpoint of S3 than before.", hint="Load the table again.")
     return {
         "access_key_id": config.get("access_key_id", ""), "secret_access_key": config.get("secret_access_key", ""),
         "token": config.get("session_token"),
@@ -121,12 +148,6 @@ def arrow_system(scheme: str, properties: Properties, host: str) -> pyarrow.fs.F
         return make(**chosen)
     except (TypeError, ValueError):  # its text may show the options, which hold secrets
         raise InvalidInput(f"The catalog's options for {scheme} are not valid for its store.") from None
-
-
-def asks_for_tokens(scheme: str, properties: Properties, host: str) -> bool:
-    """Tell whether a client of Azure has to ask for tokens, for want of a key and a signature. Where it is refused one, or the server that
-    gives them cannot be reached, pyarrow ends the process; obstore raises an error, so it reads the files."""
-    return scheme == "abfss" and not options(scheme, dict(properties), host).arrow.keys() & {"account_key", "sas_token"}
 
 
 def _patience(scheme: str) -> dict[str, Any]:

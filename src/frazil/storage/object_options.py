@@ -15,13 +15,18 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from frazil.errors import InvalidInput, Unsupported
+from frazil.storage.aws import AWS_BEGINNINGS, AWS_PROPERTIES
+from frazil.storage.parties import check_parties
 from frazil.storage.precedence import CONNECTION, NAMES, SAS, account_host, account_in, same_account
+from frazil.storage.s3_objects import DELETE_TAGS, S3_OBJECTS, SSE_KEY, TAGS, s3_objects
+from frazil.storage.secrets import note_properties
+from frazil.storage.tuning import is_tuning, tell_of_tuning
 
 _S3 = {
     "s3.endpoint", "s3.access-key-id", "s3.secret-access-key", "s3.session-token", "s3.region", "s3.path-style-access",
     "s3.force-virtual-addressing", "s3.anonymous", "s3.connect-timeout", "s3.request-timeout",
     "s3.checksum-enabled", "s3.remote-signing-enabled",
-    "client.region", "client.access-key-id", "client.secret-access-key", "client.session-token",
+    *S3_OBJECTS, *AWS_PROPERTIES, "client.region", "client.access-key-id", "client.secret-access-key", "client.session-token",
 }  # fmt: skip
 _GCS = {"gcs.oauth2.token", "gcs.oauth2.token-expires-at", "gcs.service.host", "gcs.no-auth", "gcs.project-id"}
 _ADLS = {
@@ -30,6 +35,8 @@ _ADLS = {
     "adls.sas-token", "adls.tenant-id", "adls.client-id", "adls.client-secret",
 }  # fmt: skip
 _BY_ACCOUNT = (CONNECTION, SAS)
+_BEGINNINGS = (*_BY_ACCOUNT, TAGS, DELETE_TAGS, *AWS_BEGINNINGS)
+_S3_SECRETS = ("access-key-id", "secret-access-key", "session-token")
 _CLOUDS = (
     ".core.windows.net", ".storage.azure.net", ".fabric.microsoft.com",
     ".core.chinacloudapi.cn", ".core.usgovcloudapi.net", ".core.cloudapi.de",
@@ -39,11 +46,13 @@ _KNOWN = {"s3": (("s3.", "client."), _S3), "gs": (("gcs.",), _GCS), "abfss": (("
 
 @dataclass(frozen=True)
 class Options:
-    """Hold the options of a store: `config` and `client` for obstore, `arrow` for pyarrow.fs. They hold secrets, so none is shown."""
+    """Hold the options of a store: `config` and `client` for obstore, `arrow` for pyarrow.fs. They hold secrets, so none is shown.
+    `writes`: the arguments of obstore's writes."""
 
     config: dict[str, Any] = field(repr=False)
     client: dict[str, Any] = field(repr=False)
     arrow: dict[str, Any] = field(repr=False)
+    writes: dict[str, Any] = field(default_factory=dict)
 
 
 def options(scheme: str, properties: Mapping[str, str], host: str = "") -> Options:
@@ -51,6 +60,7 @@ def options(scheme: str, properties: Mapping[str, str], host: str = "") -> Optio
 
     `host`: that of a location in Azure (`account.dfs.core.windows.net`). Its account is the one that is used, or none is.
     """
+    note_properties(properties)
     for key in properties:
         if key.startswith(_KNOWN[scheme][0]):
             check_property(key)
@@ -60,9 +70,12 @@ def options(scheme: str, properties: Mapping[str, str], host: str = "") -> Optio
 
 
 def check_property(key: str) -> None:
-    """Check that a property of an object store is supported. Raises Unsupported."""
+    """Check that a property of an object store is supported, or only tunes. Raises Unsupported."""
+    if is_tuning(key):
+        tell_of_tuning(key)
+        return
     for scheme, (prefixes, supported_keys) in _KNOWN.items():
-        if key.startswith(prefixes) and key not in supported_keys and not key.startswith(_BY_ACCOUNT):
+        if key.startswith(prefixes) and key not in supported_keys and not key.startswith(_BEGINNINGS):
             supported = ", ".join(sorted(supported_keys))
             raise Unsupported(f"Catalog property {key} is not supported by Frazil's {scheme} storage.", hint=f"Supported: {supported}.")
 
@@ -112,11 +125,13 @@ def _s3(properties: Mapping[str, str]) -> Options:
     if anonymous and access_key:
         raise InvalidInput("Catalog properties s3.anonymous and s3.access-key-id contradict each other.")
     endpoint, region = s3_endpoint(properties), s3_region(properties)
+    _check_s3_parties(properties, endpoint, anonymous=bool(anonymous))
+    stored, _ = s3_objects(properties), _flag(properties, "s3.delete-enabled")
     connect, request = _seconds(properties, "s3.connect-timeout", 10), _seconds(properties, "s3.request-timeout", 60)
     config = _without_none(
         endpoint=endpoint, region=region, access_key_id=access_key or None, secret_access_key=secret_key or None,
         session_token=session_token or None, skip_signature=anonymous, virtual_hosted_style_request=bool(virtual), conditional_put="etag",
-        checksum_algorithm="SHA256" if _flag(properties, "s3.checksum-enabled") else None,
+        checksum_algorithm="SHA256" if _flag(properties, "s3.checksum-enabled") else None, **stored.config(),
     )  # fmt: skip
     client = {"connect_timeout": timedelta(seconds=connect), "timeout": timedelta(seconds=request)}
     if endpoint and endpoint.startswith("http://"):
@@ -128,7 +143,13 @@ def _s3(properties: Mapping[str, str]) -> Options:
         session_token=session_token or None, anonymous=anonymous, force_virtual_addressing=virtual, connect_timeout=connect,
         request_timeout=request, allow_delayed_open=True,
     )  # fmt: skip
-    return Options(config, client, arrow)
+    return Options(config, client, arrow, stored.of_writes())
+
+
+def _check_s3_parties(properties: Mapping[str, str], endpoint: str | None, *, anonymous: bool) -> None:
+    keys = () if anonymous else [f"{client}.{key}" for client in ("s3", "client") for key in _S3_SECRETS]
+    sent = [key for key in (*keys, SSE_KEY) if properties.get(key)]
+    check_parties(properties, ["s3.endpoint"] if "s3.endpoint" in properties else [], [endpoint], sent, needs=not anonymous)
 
 
 def _environment(*names: str) -> str | None:
@@ -138,7 +159,10 @@ def _environment(*names: str) -> str | None:
 
 def s3_region(properties: Mapping[str, str]) -> str:
     """Find the region of S3: the catalog's, else that of the environment, else Amazon's first."""
-    return properties.get("s3.region", properties.get("client.region")) or _environment("AWS_REGION", "AWS_DEFAULT_REGION") or "us-east-1"
+    region = properties.get("s3.region", properties.get("client.region")) or _environment("AWS_REGION", "AWS_DEFAULT_REGION") or "us-east-1"
+    if not re.fullmatch(r"[\w-]{1,100}", region, re.A):  # it becomes a part of the host's name
+        raise InvalidInput(f"{region!r} is no region of S3.", hint="Regions, as s3.region or AWS_REGION, have letters, digits and -.")
+    return region
 
 
 def s3_endpoint(properties: Mapping[str, str]) -> str | None:
@@ -157,6 +181,8 @@ def _gcs(properties: Mapping[str, str]) -> Options:
         raise InvalidInput("Catalog properties gcs.oauth2.token and gcs.no-auth contradict each other.")
     if host is not None and not re.match(r"https?://[^/\s]+", host):
         raise InvalidInput(f"Catalog property gcs.service.host must begin with http:// or https://, not {host!r}.")
+    sent = ["gcs.oauth2.token"] if token is not None else []
+    check_parties(properties, ["gcs.service.host"] if host else [], [host], sent, needs=not anonymous)
     unsigned = anonymous if token is None else False  # GOOGLE_SKIP_SIGNATURE of the environment is for others than this token
     config = _without_none(base_url=host.rstrip("/") if host else None, skip_signature=unsigned, bearer_token=token)
     client: dict[str, Any] = {"allow_http": True} if host and host.startswith("http://") else {}
@@ -185,6 +211,7 @@ def _adls(properties: Mapping[str, str], host: str) -> Options:
     name, secrets, parts = _account_of(properties, account, host)
     _check_key(secrets)
     blob, dfs = _endpoints(parts, name, host)
+    _check_azure_parties(properties, name, host, (blob, dfs), secrets)
     config = _without_none(account_name=name, endpoint=blob) | secrets
     arrow = _without_none(account_name=name) | secrets
     if "sas_key" in secrets:
@@ -192,6 +219,30 @@ def _adls(properties: Mapping[str, str], host: str) -> Options:
         arrow["sas_token"] = "?" + arrow.pop("sas_key").removeprefix("?")  # pyarrow appends it to addresses as it is
     arrow |= _arrow_addresses(name, "account_key" in secrets, blob, dfs)
     return Options(config, {"allow_http": True} if blob and blob.startswith("http://") else {}, arrow)
+
+
+def _check_azure_parties(
+    properties: Mapping[str, str], name: str | None, host: str, addresses: tuple[str | None, str | None], secrets: Mapping[str, str]
+) -> None:
+    """Check who named the host that is asked. Azure's own host of the location's account needs no name."""
+    asked = [urlsplit(address) for address in addresses if address]
+    is_of_location = bool(host) and all(not _is_domain(a.netloc.lower()) and same_account(a.netloc, host) for a in asked)
+    if is_of_location and all(a.scheme == "https" for a in asked):
+        return
+    own = {k: v for k, v in properties.items() if k.startswith("adls.")}
+    naming = [k for k, v in own.items() if (k in NAMES and not host) or any(_names_address(k, v, a.scheme, a.netloc) for a in asked)]
+    sent = [k for k, v in own.items() if any(secret in v for secret in secrets.values() if secret)]
+    check_parties(properties, naming, addresses, sent)
+
+
+def _names_address(key: str, value: str, scheme: str, netloc: str) -> bool:
+    """Tell whether a property of Azure names an address: in its value, by a suffix there, or, with TLS, by the host in its name."""
+    at, text = account_host(netloc), account_host(value)
+    suffix = re.search(r"(?:^|;)\s*endpointsuffix=\s*([^;\s]+)", text)
+    is_plain = scheme == "http" and not re.search(r"(?:^|;)\s*defaultendpointsprotocol=\s*http\s*(?:;|$)", text)
+    if suffix and at.endswith(f".{suffix[1]}"):
+        return not is_plain
+    return f"{scheme}://{at}" in text or (scheme == "https" and key.lower().replace(".blob.", ".dfs.").endswith(f".{at}"))
 
 
 def _check_key(secrets: Mapping[str, str]) -> None:
@@ -369,6 +420,8 @@ def _endpoints(parts: Mapping[str, str], account: str | None, host: str) -> tupl
         scheme = parts.get("defaultendpointsprotocol", "https")
         if suffix:
             blob, dfs = f"{scheme}://{host.replace('.dfs.', '.blob.', 1)}", dfs or f"{scheme}://{host.replace('.blob.', '.dfs.', 1)}"
+        elif not re.fullmatch(r"[\w-]+", account, re.A) or not re.fullmatch(r"[\w.:-]*", own or "", re.A):  # they would end the host's name
+            raise InvalidInput("The name of the Azure account, or its EndpointSuffix, holds a character that no host's name has.")
         elif "." in host:  # a domain of one's own
             blob, dfs = f"{scheme}://{host}", dfs or f"{scheme}://{host}"
         else:

@@ -6,11 +6,14 @@ An object store has no directories; `make_directory` creates a marker object. `p
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import itertools
 import re
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
@@ -23,12 +26,16 @@ from frazil.storage.base import MARKER, AccessRefused, Entries, Failures, FileIn
 from frazil.storage.conditional import check_conditional_writes
 from frazil.storage.hdfs_files import HdfsInput
 from frazil.storage.locations import join, scheme_of
-from frazil.storage.object_clients import EXTRAS, arrow_system, asks_for_tokens, client, obstore_for, split_container
+from frazil.storage.object_clients import EXTRAS, arrow_system, by_pyarrow, client, obstore_for, split_container
+from frazil.storage.redirects import REFUSED
+from frazil.storage.s3_objects import DELETE_TAGS, s3_objects
 from frazil.storage.vended import Credentials, CredentialsSource, current, generation, merged, renewed
 
 T = TypeVar("T")
 OBJECT_SCHEMES = set(EXTRAS)
 _PROBE_RETRIES = 2
+_PART, _PARTS_AT_ONCE = 8 << 20, 4  # bytes of a large range that one request reads
+_READS = threading.BoundedSemaphore(25)  # at once in this process: each has a connection, and scans beside each other ask for many
 UNKNOWN_KEY = ("InvalidAccessKeyId", "XAdminUserNotFound")
 """What stores of S3's kind say of an access key that they do not know: Amazon's with status 403, VersityGW with 404."""
 _PAUSES = (0.1, 0.3, 1.0, 3.0, 0.0)  # seconds after each try to create an object beside another conditional request; after the last, none
@@ -63,7 +70,7 @@ class ObjectStorage:
         bucket, key = self._bucket_and_key(location)
         container, host = split_container(self.scheme, bucket)
         properties = merged(self.properties, self.vended)
-        if asks_for_tokens(self.scheme, properties, host):
+        if not by_pyarrow(self.scheme, properties, host):
             return pa.fs.PyFileSystem(StorageHandler(self)), location
         return arrow_system(self.scheme, properties, host), f"{container}/{key}"
 
@@ -89,6 +96,20 @@ class ObjectStorage:
         if self.scheme == "s3":  # its clients ask for the next credentials themselves
             return library, client(self.scheme, bucket, self.properties, self.vended, most_retries, generation(self.vended)), key
         return library, client(self.scheme, bucket, merged(self.properties, self.vended), None, most_retries), key
+
+    def _writes(self) -> dict[str, Any]:
+        """Return what obstore's writes are told: tags and a storage class."""
+        return _writes_of(self.properties) if self.scheme == "s3" else {}
+
+    def _keeps(self, location: str) -> bool:
+        """Tell whether objects are kept when they are deleted (`s3.delete-enabled` is false). Raises Unsupported where they are to be given
+        tags instead."""
+        if self.scheme != "s3" or not any(key.startswith(("s3.delete-enabled", DELETE_TAGS)) for key, _ in self.properties):
+            return False
+        if tags := [key for key, _ in self.properties if key.startswith(DELETE_TAGS)]:
+            text = f"{location} is not deleted: {tags[0]} asks to give it a tag first, which is not supported."
+            raise Unsupported(text, hint="Leave the tags out, or set s3.delete-enabled=false and let a rule of the bucket delete objects.")
+        return dict(self.properties).get("s3.delete-enabled", "true").strip().lower() == "false"
 
     def _credentials(self) -> Credentials | None:
         return None if self.vended is None else current(self.vended)
@@ -141,12 +162,22 @@ class ObjectStorage:
         return self._renewing(once)
 
     def _open_by_ranges(self, location: str) -> pa.NativeFile:
-        return pa.PythonFile(HdfsInput(_RangeReader(self, location, self.size(location)), contextlib.nullcontext), "r")
+        with _READS:
+            size = self.size(location)
+        return pa.PythonFile(HdfsInput(_RangeReader(self, location, size), contextlib.nullcontext), "r")
 
     def read_range(self, location: str, offset: int, length: int) -> bytes:
-        """Read a part of an object that lies within it."""
+        """Read a part of an object that lies within it, a large one by several requests at once."""
+
+        def part(start: int, end: int) -> bytes:
+            with _READS:
+                return self._asked(location, "read", lambda library, store, key: bytes(library.get_range(store, key, start=start, end=end)))
+
         end = offset + length
-        return self._asked(location, "read", lambda library, store, key: bytes(library.get_range(store, key, start=offset, end=end)))
+        if length < 2 * _PART:
+            return part(offset, end)
+        with ThreadPoolExecutor(_PARTS_AT_ONCE) as pool:
+            return b"".join(pool.map(lambda start: part(start, min(start + _PART, end)), range(offset, end, _PART)))
 
     @contextlib.contextmanager
     def open_output(self, location: str, *, overwrite: bool = False) -> Iterator[Any]:
@@ -154,7 +185,7 @@ class ObjectStorage:
         used = self._credentials()
         library, store, key = self._client_and_key(location)
         with _translated_errors(location, "write"):
-            writer = library.open_writer(store, key)
+            writer = library.open_writer(store, key, **self._writes())
         try:
             yield pa.PythonFile(_ObjectSink(writer, location), "w")
             with _translated_errors(location, "write"):
@@ -168,7 +199,7 @@ class ObjectStorage:
 
     def write(self, location: str, data: bytes, overwrite: bool = False, *, durable: bool = True, synced: bool = True) -> None:
         if overwrite:
-            self._asked(location, "write", lambda library, store, key: library.put(store, key, data))
+            self._asked(location, "write", lambda library, store, key: library.put(store, key, data, **self._writes()))
         elif not self._create(location, data):
             raise FileAlreadyExistsError(f"File {location} already exists.", file=location)
 
@@ -182,7 +213,7 @@ class ObjectStorage:
         def create(probe: str) -> bool:
             library, store, key = self._client_and_key(probe, _PROBE_RETRIES)
             try:
-                library.put(store, key, b"probe", mode="create", use_multipart=False)
+                library.put(store, key, b"probe", mode="create", use_multipart=False, **self._writes())
                 return True
             except library.exceptions.AlreadyExistsError:
                 return False
@@ -195,7 +226,7 @@ class ObjectStorage:
         for pause in _PAUSES:
             used, (library, store, key) = self._credentials(), self._client_and_key(location)
             try:
-                library.put(store, key, data, mode="create", use_multipart=False)
+                library.put(store, key, data, mode="create", use_multipart=False, **self._writes())
                 return True
             except Exception as error:
                 failure = error
@@ -228,7 +259,8 @@ class ObjectStorage:
         return self._asked(location, "inspect", lambda library, store, key: int(library.head(store, key)["size"]))
 
     def delete(self, location: str) -> None:
-        self._asked(location, "delete", lambda library, store, key: library.delete(store, key))
+        if not self._keeps(location):
+            self._asked(location, "delete", lambda library, store, key: library.delete(store, key))
 
     def delete_many(self, locations: Iterable[str]) -> Failures:
         """Delete objects by lists of a thousand, one list after the other; the order within a list is the store's."""
@@ -240,7 +272,7 @@ class ObjectStorage:
 
     def _delete_together(self, locations: Sequence[str]) -> Failures:
         """Delete objects of one bucket. Where the store refuses a list, or one object of it, each is deleted alone, which tells which."""
-        if len(locations) > 1:
+        if len(locations) > 1 and not self._keeps(locations[0]):
             with contextlib.suppress(Exception):
                 keys = [self._bucket_and_key(location)[1] for location in locations]
                 self._asked(locations[0], "delete", lambda library, store, _: library.delete(store, keys))
@@ -322,6 +354,11 @@ class ObjectStorage:
     def delete_tree(self, location: str) -> None:
         for failed, error in self.delete_many([info.location for info in self.list(location)]):
             raise storage_error(error, failed, "delete") from error
+
+
+@functools.lru_cache(maxsize=64)
+def _writes_of(properties: tuple[tuple[str, str], ...]) -> dict[str, Any]:
+    return s3_objects(dict(properties)).of_writes()
 
 
 @dataclass(frozen=True)
@@ -428,6 +465,7 @@ _ENDED_CODES = ("ExpiredToken", "InvalidToken", "TokenRefreshRequired")
 _ENDED = "The credentials have ended or are not valid any more: give the catalog new ones."
 _BUSY = "The store is overloaded: try again later, or with fewer tasks at a time."
 _HINTS = {
+    REFUSED: "The store redirects to another host, which is not followed: secrets would go there. Check s3.endpoint and s3.region.",
     **dict.fromkeys(_ENDED_CODES, _ENDED),
     **dict.fromkeys(("SlowDown", "SLOW_DOWN", "ServerBusy", "ServiceUnavailable"), _BUSY),
     "RequestTimeTooSkewed": "This machine's clock differs from the store's: set it.",

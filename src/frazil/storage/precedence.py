@@ -18,6 +18,11 @@ _KEYS = tuple(f"{client}.{key}" for client in ("s3", "client") for key in ("acce
 _AZURE = ("adls.sas-token", "adls.account-key", "adls.auth.shared-key.account.key", "adls.connection-string", "adls.client-secret")
 _CLIENT = ("adls.tenant-id", "adls.client-id")
 SECRETS = (*_KEYS, "gcs.oauth2.token", *_AZURE)
+AWS_PROFILES = ("client.profile", "client.profile-name", "s3.profile", "s3.profile-name")
+AWS_ROLES = ("client.assume-role.arn", "client.role-arn", "s3.role-arn")
+AWS_CHOOSING = (*AWS_PROFILES, *AWS_ROLES, "client.credentials-provider")
+"""Properties by which keys of AWS are found elsewhere; keys that a server vends take their place."""
+
 _STORES = (  # secrets, the property by which there are none, and what tells until when they live
     (_KEYS, "s3.anonymous", "s3.session-token-expires-at-ms"),
     (("gcs.oauth2.token",), "gcs.no-auth", "gcs.oauth2.token-expires-at"),
@@ -30,7 +35,8 @@ def overriding(properties: Mapping[str, str], vended: Mapping[str, str]) -> dict
     own = dict(properties)
     for secrets, anonymous, ends in _STORES:
         if _has_other(vended, own, secrets) or vended.get(anonymous, "").strip().lower() == "true":
-            own = {key: value for key, value in own.items() if key not in (*secrets, anonymous, ends)}
+            chosen = AWS_CHOOSING if secrets is _KEYS else ()
+            own = {key: value for key, value in own.items() if key not in (*secrets, anonymous, ends, *chosen)}
     replaced = {key for names in _ALIKE if vended.keys() & set(names) for key in names}
     own = {key: value for key, value in own.items() if key not in replaced}
     for key, value in vended.items():

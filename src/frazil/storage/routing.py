@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.fs
 
 from frazil.errors import Unsupported
+from frazil.storage.aws import aws_credentials, chooses_aws
 from frazil.storage.base import Entries, Failures, FileInfo, Names, Storage, frozen_properties
 from frazil.storage.hdfs import HdfsStorage
 from frazil.storage.hdfs_options import PREFIXES, HdfsSettings, of_files
@@ -19,7 +20,9 @@ from frazil.storage.local import LocalStorage
 from frazil.storage.locations import check_location, scheme_of
 from frazil.storage.memory import MemoryStorage
 from frazil.storage.objects import OBJECT_SCHEMES, ObjectStorage
+from frazil.storage.parties import MARKS, TRUSTED
 from frazil.storage.precedence import is_for
+from frazil.storage.s3_signatures import KeySigner
 from frazil.storage.signed import SignedStorage, Signer
 from frazil.storage.vended import CredentialsSource
 
@@ -48,7 +51,10 @@ class RoutedStorage:
         if location[:1] == "/":
             return _LOCAL
         chosen = for_prefix_of(self, location)
-        return _store_for(scheme_of(location), chosen.properties, chosen.vended, chosen.signer)
+        scheme, vended = scheme_of(location), chosen.vended
+        if scheme == "s3" and chosen.signer is None and (vended is None or chooses_aws(dict(chosen.properties))):
+            vended = aws_credentials(dict(chosen.properties)) or vended  # keys that the catalog vends have dropped what chooses others
+        return _store_for(scheme, chosen.properties, vended, chosen.signer)
 
     def local_path(self, location: str) -> str | None:
         return self.of(location).local_path(location)
@@ -123,6 +129,8 @@ def _store_for(
         return makers[scheme]()
     if scheme == "s3" and signer is not None:
         return SignedStorage(scheme, properties, None, signer)
+    if scheme == "s3" and "s3.acl" in dict(properties):  # which obstore cannot send
+        return SignedStorage(scheme, properties, vended, KeySigner(properties, vended))
     if scheme in OBJECT_SCHEMES:
         return ObjectStorage(scheme, properties, vended)
     if scheme == "hdfs":
@@ -191,6 +199,6 @@ def hdfs_settings_of(storage: Storage, location: str) -> HdfsSettings | None:
 def _storage_properties(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """Keep only the properties that stores read, so that equal ones share a client and other secrets do not travel with tasks. Hadoop's
     configuration files of this process are added, since workers may have none."""
-    prefixes = ("s3.", "gcs.", "adls.", "client.", *PREFIXES)
+    prefixes = ("s3.", "gcs.", "adls.", "client.", MARKS, TRUSTED, *PREFIXES)
     store_properties = {k: v for k, v in properties.items() if k.startswith(prefixes) and k != "hadoop.rpc.protection"}  # of the metastore
     return frozen_properties({**of_files(), **store_properties})

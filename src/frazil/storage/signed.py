@@ -26,10 +26,13 @@ from frazil.storage.arrow_handler import StorageHandler
 from frazil.storage.base import AccessRefused, storage_error
 from frazil.storage.object_options import options
 from frazil.storage.objects import CONFLICTS, UNKNOWN_KEY, ObjectStorage
+from frazil.storage.s3_objects import S3Objects, s3_objects
+from frazil.storage.vended import merged
 
 _PART = 16 << 20  # bytes of a part of an upload; S3 takes 10,000 of them
 _MAX_LISTING = 64 << 20
 _SAFE = "-_.~"
+_OWN_KEYS = tuple(f"{c}.{k}" for c in ("s3", "client") for k in ("access-key-id", "secret-access-key", "session-token"))
 _POOLS: dict[int, Any] = {}
 _LOCK = threading.Lock()
 
@@ -63,7 +66,9 @@ class SignedStorage(ObjectStorage):
     def _client_and_key(self, location: str, most_retries: int | None = None) -> tuple[Any, Any, str]:
         bucket, key = self._split(location)
         assert self.signer is not None
-        return _LIBRARY, _Bucket(self.properties, self.signer, bucket), key
+        properties = merged(self.properties, self.vended)
+        _config(properties)  # what is wrong with them is told before anything is asked
+        return _LIBRARY, _Bucket(properties, self.signer, bucket), key
 
     @contextlib.contextmanager
     def open_output(self, location: str, *, overwrite: bool = False) -> Iterator[Any]:
@@ -99,7 +104,8 @@ class _Bucket:
         met), SignedAccessError and StorageError."""
         config, location = _config(self.properties), self.location(key)
         url = _address(config, self.name, key) + (f"?{urlencode(query, quote_via=quote, safe=_SAFE)}" if query else "")
-        own = {"x-amz-content-sha256": "UNSIGNED-PAYLOAD", **(headers or {})}
+        stored = _object_headers(config["objects"], method, key, query or {})
+        own = {"x-amz-content-sha256": "UNSIGNED-PAYLOAD", **stored, **(headers or {})}
         signed = self.signer(method, url, config["region"], own, None)
         if urlsplit(signed.url)[:2] != urlsplit(url)[:2] or unquote(urlsplit(signed.url).path) != unquote(urlsplit(url).path):
             raise CorruptData(f"The catalog's server signs another request than the one to {doing} {location}.", file=location)
@@ -213,7 +219,7 @@ def _get_range(bucket: _Bucket, key: str, *, start: int, end: int) -> bytes:
     return data
 
 
-def _put(bucket: _Bucket, key: str, data: bytes, *, mode: str = "overwrite", use_multipart: bool = True) -> None:
+def _put(bucket: _Bucket, key: str, data: bytes, *, mode: str = "overwrite", use_multipart: bool = True, **_: Any) -> None:
     if len(data) > 2 * _PART and use_multipart:
         upload = _Upload(bucket, key)
         upload.write(data)
@@ -279,11 +285,21 @@ _LIBRARY = SimpleNamespace(
 
 @functools.lru_cache(maxsize=64)
 def _config(properties: tuple[tuple[str, str], ...]) -> dict[str, Any]:
-    chosen = options("s3", dict(properties))
+    keyless = {k: v for k, v in properties if not k.startswith(_OWN_KEYS)}  # requests hold the signer's signature alone
+    chosen = options("s3", {**keyless, "s3.anonymous": "true"})
     if "checksum_algorithm" in chosen.config:
         text = "Catalog property s3.checksum-enabled is not supported where the catalog's server signs requests."
         raise Unsupported(text, hint="Leave it out, or have the server vend credentials.")
-    return {**chosen.config, "connect": chosen.arrow["connect_timeout"], "request": chosen.arrow["request_timeout"]}
+    times = {"connect": chosen.arrow["connect_timeout"], "request": chosen.arrow["request_timeout"]}
+    return {**chosen.config, **times, "objects": s3_objects(dict(properties))}
+
+
+def _object_headers(objects: S3Objects, method: str, key: str, query: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers by which an object is stored, or read, as the properties of the catalog say."""
+    if not key or method not in ("GET", "HEAD", "PUT", "POST") or (method == "POST" and "uploadId" in query):
+        return {}
+    makes = (method == "PUT" and "partNumber" not in query) or "uploads" in query
+    return objects.write_headers() if makes else objects.access_headers()
 
 
 def _address(config: Mapping[str, Any], bucket: str, key: str) -> str:

@@ -467,9 +467,9 @@ def test_a_catalog_travels_by_its_properties(server: Server) -> None:
     [
         ({"snapshot-loading-mode": "some"}, "snapshot-loading-mode"),
         ({"rest.sigv4-enabled": "true"}, "sigv4"),
-        ({"auth.type": "google"}, "auth.type"),
-        ({"rest.auth.type": "google"}, r"property rest\.auth\.type"),
-        ({"auth.type": "sigv4", "auth.sigv4.delegate-auth-type": "google"}, r"property auth\.sigv4\.delegate-auth-type"),
+        ({"auth.type": "pigeon"}, "auth.type"),
+        ({"rest.auth.type": "pigeon"}, r"property rest\.auth\.type"),
+        ({"auth.type": "sigv4", "auth.sigv4.delegate-auth-type": "pigeon"}, r"property auth\.sigv4\.delegate-auth-type"),
         ({"auth.type": "basic"}, "auth.basic"),
         ({"tokn": "x"}, "Did you mean token"),
         ({"header.X": "a\r\nb"}, "header"),

@@ -12,7 +12,7 @@ from frazil.catalog.rest import RestBackend
 from frazil.catalog.rest.vended import StorageCredential, TableCredentials, holds_secrets, holds_token, vended
 from frazil.errors import StorageError
 from frazil.storage import Credentials
-from frazil.storage.object_clients import _s3_credential
+from frazil.storage.object_clients import s3_credential
 from frazil.storage.object_options import options
 from frazil.storage.precedence import overriding
 from frazil.storage.routing import RoutedStorage
@@ -200,7 +200,7 @@ def test_a_connection_string_with_a_signature_ends_with_it(text: str) -> None:
 def test_an_end_that_no_clock_knows_is_the_last_one() -> None:
     keys = {"s3.access-key-id": "a", "s3.secret-access-key": "b", "s3.session-token": "c", "s3.session-token-expires-at-ms": str(LATER * 1000)}
     found = vended("s3://b/t", keys, [])
-    assert found.expires_ms is not None and _s3_credential((), lambda: found)["expires_at"].year == 9999
+    assert found.expires_ms is not None and s3_credential((), lambda: found)["expires_at"].year == 9999
 
 
 def test_a_clients_secret_keeps_the_tenant_that_lies_below_it() -> None:

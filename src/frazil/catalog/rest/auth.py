@@ -12,6 +12,7 @@ from urllib.parse import quote_plus
 
 import msgspec
 
+from frazil.catalog.rest.clouds import CLOUDS, Provider, cloud_tokens
 from frazil.catalog.rest.settings import AuthSettings
 from frazil.errors import FrazilError, StorageError
 
@@ -40,6 +41,7 @@ class Authentication:
     _token: str | None = field(default=None, repr=False)
     _renew_at: float = field(default=float("inf"), repr=False)
     _expires_at: float = field(default=float("inf"), repr=False)
+    _provider: Provider | None = field(default=None, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def __post_init__(self) -> None:
@@ -60,7 +62,7 @@ class Authentication:
 
     def renewed(self, refused: str | None) -> bool:
         """Load another token after the server has refused the header `refused`; True: there is another one, so ask again."""
-        if self.settings.kind != "oauth2" or not self._can_renew():
+        if self.settings.kind not in ("oauth2", *CLOUDS) or not self._can_renew():
             return False
         with self._lock:
             if refused == f"Bearer {self._token}":
@@ -86,13 +88,19 @@ class Authentication:
         """Tell whether to renew the token now. Without a credential, one that has expired by this machine's clock is sent all the same: the
         server tells by its own clock whether it takes it, and where it does not, `renewed` exchanges it."""
         now = time.time()
-        return self._can_renew() and now >= self._renew_at and (bool(self.settings.credential) or now < self._expires_at)
+        can_always = bool(self.settings.credential) or self.settings.kind in CLOUDS
+        return self._can_renew() and now >= self._renew_at and (can_always or now < self._expires_at)
 
     def _can_renew(self) -> bool:
+        if self.settings.kind in CLOUDS:
+            return True
         return self.settings.refresh and bool(self.settings.credential or (self._token and self.settings.exchange))
 
     def _renew(self) -> None:
         settings = self.settings
+        if settings.kind in CLOUDS:
+            self._renew_of_cloud()
+            return
         if settings.credential:
             client, _, secret = settings.credential.rpartition(":")
             form = {"grant_type": "client_credentials", **({"client_id": client} if client else {}), "client_secret": secret}
@@ -115,6 +123,19 @@ class Authentication:
         if not answer.access_token or not answer.access_token.isprintable() or not answer.access_token.isascii():
             raise StorageError(f"The OAuth2 server {settings.server} answers with an invalid token.", hint="Check oauth2-server-uri.")
         self._take(answer.access_token, answer.expires_in if answer.expires_in is not None else settings.expires_s)
+
+    def _renew_of_cloud(self) -> None:
+        try:
+            if self._provider is None:
+                scopes = tuple(value for _, value in self.settings.form_fields)
+                self._provider = cloud_tokens(self.settings.kind, self.settings.credentials_path, scopes)
+            token, ends = self._provider()
+        except FrazilError:
+            if self._token is not None and time.time() < self._expires_at:
+                self._renew_at = time.time() + 10  # the token at hand is still good
+                return
+            raise
+        self._take(token, None if ends is None else ends - time.time())
 
     def _take(self, token: str, life: float | None) -> None:
         self._token = token

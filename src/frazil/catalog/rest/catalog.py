@@ -58,6 +58,8 @@ from frazil.spec.properties import METADATA_PREVIOUS_VERSIONS, STORED_IN_NEW_TAB
 from frazil.spec.snapshot import Snapshots, SnapshotsLater
 from frazil.spec.updates import Requirement, SetLocation, Update
 from frazil.storage import Credentials, RoutedStorage, Storage, absolute, asks_catalog, catalog_properties, routed, storages_by_prefix
+from frazil.storage.object_options import s3_endpoint
+from frazil.storage.parties import marks
 from frazil.storage.precedence import overriding
 
 _KEPT = 32
@@ -235,6 +237,7 @@ class RestBackend(RestViews):
         self, identifier: Identifier, config: Mapping[str, str], plan_id: str | None, place: str, credentials: Credentials
     ) -> RoutedStorage:
         """Return the storage that reaches the files of a table below a place by the credentials that the server gives for it."""
+        credentials = self._marked(credentials)
         properties = {k: v for k, v in overriding(self.routes.properties, credentials.properties).items() if k not in SIGNING}
         own_properties = tuple(sorted(self.properties.items()))
         endpoint = self._signing_endpoint(identifier, {**config, **credentials.properties})
@@ -244,6 +247,13 @@ class RestBackend(RestViews):
         if credentials.expires_ms is None or not holds_secrets(credentials):
             return routed(properties, ends=holds_token(properties, self.properties))
         return routed(properties, TableCredentials(self.name, own_properties, identifier, place, ask_credentials, credentials, plan_id))
+
+    def _marked(self, credentials: Credentials) -> Credentials:
+        """Mark what the server alone names and gives among a store's properties, so that no secret of the catalog's own goes there."""
+        own = {**self.properties, "s3.endpoint": s3_endpoint(self.properties) or ""}  # that of the environment is one's own, too
+        from_server = {**self.routes.from_server, **credentials.properties}
+        together = overriding(self.routes.properties, credentials.properties)
+        return replace(credentials, properties={**credentials.properties, **marks(together, own, from_server)})
 
     def _signing_endpoint(self, identifier: Identifier, config: Mapping[str, str]) -> str | None:
         """Return where requests for a table's files are signed; None where keys are used."""
@@ -266,9 +276,9 @@ class RestBackend(RestViews):
         if self.routes.lists("GET namespaces/{}/tables/{}/credentials"):
             query = {"planId": plan_id} if plan_id else None
             answer = self._table_answer(self.client.request("GET", f"{path}/credentials", query=query), key)
-            return vended(location, {}, decoded(answer, _Vended, "credentials").storage_credentials)
+            return self._marked(vended(location, {}, decoded(answer, _Vended, "credentials").storage_credentials))
         body = decoded(self._table_answer(self.client.request("GET", path, query={"snapshots": "refs"}), key), _LoadTableResult, "table")
-        return vended(location, body.config or {}, body.storage_credentials or [])
+        return self._marked(vended(location, body.config or {}, body.storage_credentials or []))
 
     def table_exists(self, identifier: Identifier) -> bool:
         key = check_identifier(identifier)

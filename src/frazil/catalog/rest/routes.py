@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, unquote
 
 import msgspec
 
@@ -15,7 +16,11 @@ from frazil.catalog.rest.errors import raised
 from frazil.catalog.rest.http import Client
 from frazil.catalog.rest.vended import STORES, is_known
 from frazil.errors import CorruptData, InvalidInput, Unsupported
+from frazil.storage.hdfs_options import PREFIXES as HDFS
+from frazil.storage.parties import MARKS, TRUSTED, check_trusted
 from frazil.storage.precedence import overriding
+
+log = logging.getLogger(__name__)
 
 _DURATION = re.compile(r"P(?:(\d{1,6})W)?(?:(\d{1,6})D)?(?:T(?:(\d{1,6})H)?(?:(\d{1,6})M)?(?:(\d{1,6}(?:\.\d{1,9})?)S)?)?")
 _DEFAULT_SEPARATOR = "%1F"
@@ -30,15 +35,16 @@ class _Config(msgspec.Struct):
 
 @dataclass(frozen=True)
 class Routes:
-    """Hold what the server says of itself. `properties`: its defaults, then what is configured, then its overrides. `endpoints`: those it
-    lists, None if it lists none, which means those of the specification's first version. `key_lifetime_s`: how long it knows the key of a
-    request that changes something; None: it takes no keys."""
+    """Hold what the server says of itself. `properties`: its defaults, then what is configured, then its overrides. `from_server`: its
+    defaults and overrides. `endpoints`: those it lists, None if it lists none, which means those of the specification's first version.
+    `key_lifetime_s`: how long it knows the key of a request that changes something; None: it takes no keys."""
 
     properties: dict[str, str] = field(repr=False)
     prefix: str
     separator: str
     endpoints: frozenset[str] | None
     key_lifetime_s: float | None = None
+    from_server: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def path(self, *parts: str) -> str:
         """Return the path of a resource; the parts are encoded already."""
@@ -92,14 +98,14 @@ def routes(client: Client, properties: Mapping[str, str]) -> Routes:
         text = f"{client.settings.uri}/v1/config does not answer as a REST catalog does: {str(error)[:200]}"
         raise CorruptData(text, hint="Check uri: /v1/config is added to it.") from None
     defaults, overrides = _known_properties(config.defaults), _known_properties(config.overrides)
-    _check_same_server({**{k: v for k, v in defaults.items() if k not in properties}, **overrides}, client.settings.uri)
+    _check_same_server({**{k: v for k, v in defaults.items() if k not in properties}, **overrides}, properties, client.settings.uri)
     merged = overriding(overriding(defaults, properties), overrides)
     separator = unquote(merged.get("namespace-separator", _DEFAULT_SEPARATOR))
     if not separator or "/" in separator or len(separator) > 8:
         raise CorruptData(f"The catalog's server names {separator[:20]!r} as separator of namespaces.", hint="Ask who runs the server.")
     endpoints = None if not config.endpoints else frozenset(filter(None, map(_endpoint, config.endpoints)))
     prefix, lifetime = quote(merged.get("prefix", "").strip("/"), safe="/%:@"), _seconds(config.idempotency_key_lifetime or "")
-    return Routes(merged, prefix, separator, endpoints, lifetime)
+    return Routes(merged, prefix, separator, endpoints, lifetime, {**defaults, **overrides})
 
 
 def _seconds(duration: str) -> float | None:
@@ -111,17 +117,24 @@ def _seconds(duration: str) -> float | None:
 
 
 def _known_properties(server_config: Mapping[str, str | None]) -> dict[str, str]:
-    """Return what a server tells, without properties of stores that Frazil's do not know: they are no mistake of the user's."""
-    return {k: v for k, v in server_config.items() if v is not None and (not k.startswith(STORES) or is_known(k))}
+    """Return what a server tells, without properties of stores that Frazil's do not know: they are no mistake of the user's. How HDFS is
+    reached, and by whose tickets, only one's own properties tell; and only they trust a host."""
+    own_alone = (*HDFS, MARKS, TRUSTED)
+    if hdfs := sorted(k for k in server_config if k.startswith(HDFS)):
+        log.warning("The catalog's server tells how to reach HDFS (%s); only what is configured here counts.", ", ".join(hdfs))
+    return {
+        k: v for k, v in server_config.items()
+        if v is not None and not k.startswith(own_alone) and (not k.startswith(STORES) or is_known(k))
+    }  # fmt: skip
 
 
-def _check_same_server(server_config: Mapping[str, str], uri: str) -> None:
-    """Refuse a configuration that would send requests, and with them tokens, to another server."""
+def _check_same_server(server_config: Mapping[str, str], own: Mapping[str, str], uri: str) -> None:
+    """Refuse a configuration that would send requests, and with them tokens, to another server than one's own properties name."""
     for key in ("uri", "oauth2-server-uri"):
-        value = server_config.get(key, "")
-        if "://" in value and urlsplit(value)[:2] != urlsplit(uri)[:2]:
-            text = f"The catalog's server tells to use another server, by {key}: {urlsplit(value).hostname}."
-            raise InvalidInput(text, hint=f"Set {key} yourself if that server is meant.")
+        value, own_address = server_config.get(key, ""), own.get(key, "") if key != "uri" else uri
+        if value:
+            absolute_own = own_address if "://" in own_address else uri
+            check_trusted(value if "://" in value else uri, absolute_own, own, key)
 
 
 def _endpoint(text: str) -> str:

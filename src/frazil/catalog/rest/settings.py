@@ -8,28 +8,37 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from frazil.catalog.base import flag, option, spelling
+from frazil.catalog.rest.clouds import CLOUDS
 from frazil.catalog.rest.sigv4 import AUTH_TYPES, SIGV4_PROPERTIES, Signing, auth_kind, is_sigv4, signing_of
 from frazil.errors import InvalidInput, Unsupported
 from frazil.storage import redact_text
+from frazil.storage.parties import TRUSTED
 
 SCAN_PLANNING, POLL_TIMEOUT = "scan-planning-mode", "rest-scan-planning.poll-timeout-ms"
+_OF_CLOUDS = {  # how a cloud's tokens are had, under Java's and PyIceberg's names
+    "google": (("auth.google.credentials-path", "rest.auth.google.credentials-path", "gcp.auth.credentials-path"),
+               ("auth.google.scopes", "rest.auth.google.scopes", "gcp.auth.scopes")),
+    "entra": ((), ("auth.entra.scopes", "rest.auth.entra.scopes")),
+}  # fmt: skip
+CLOUD_PROPERTIES = tuple(key for names in _OF_CLOUDS.values() for keys in names for key in keys)
 REST_PROPERTIES = (
     "uri", "prefix", "token", "credential", "oauth2-server-uri", "scope", "audience", "resource", "token-expires-in-ms",
     "token-refresh-enabled", "token-exchange-enabled", "auth.type", "auth.basic.username", "auth.basic.password", "rest.auth.type",
     "rest.auth.basic.username", "rest.auth.basic.password", *SIGV4_PROPERTIES, "rest-page-size", "namespace-separator",
     "snapshot-loading-mode", SCAN_PLANNING, POLL_TIMEOUT, "rest-metrics-reporting-enabled", "rest.client.connection-timeout-ms",
     "rest.client.socket-timeout-ms", "rest.client.max-retries", "rest.client.proxy.hostname", "rest.client.proxy.port",
-    "rest.client.proxy.username", "rest.client.proxy.password", "ssl.cabundle", "ssl.client.cert", "ssl.client.key", "deletable-locations",
+    "rest.client.proxy.username", "rest.client.proxy.password", TRUSTED, *CLOUD_PROPERTIES, "ssl.cabundle", "ssl.client.cert",
+    "ssl.client.key", "deletable-locations",
 )  # fmt: skip
 REST_PREFIXES = ("header.",)
 _DELEGATION = "X-Iceberg-Access-Delegation"
 _SHORTEST_SECRET = 6  # shorter values would be masked in words that say something else
-_AUTH_TYPES = {"none": "none", "noop": "none", "basic": "basic", "oauth2": "oauth2"}
+_AUTH_TYPES = {"none": "none", "noop": "none", "basic": "basic", "oauth2": "oauth2", "google": "google", "entra": "entra", "azure": "entra"}
 
 
 @dataclass(frozen=True)
 class AuthSettings:
-    """Hold how requests are authenticated. `kind`: none, basic or oauth2. Nothing of it is shown."""
+    """Hold how requests are authenticated. `kind`: none, basic, oauth2, google or entra. Nothing of it is shown."""
 
     kind: str
     user: str = field(default="", repr=False)
@@ -42,6 +51,8 @@ class AuthSettings:
     expires_s: float = 3600.0
     refresh: bool = True
     exchange: bool = True
+    credentials_path: str | None = None
+    """Of a cloud's credentials, where they are not the default ones; `form_fields` hold the scopes."""
 
 
 @dataclass(frozen=True)
@@ -121,8 +132,8 @@ def told_settings(own: Mapping[str, str], merged: Mapping[str, str]) -> Settings
         return key in own or (known and not _is_own(key))
 
     chosen = {k: v for k, v in merged.items() if counts(k)}
-    for key in AUTH_TYPES:  # whether requests are signed is one's own, too
-        if is_sigv4(own.get(key)) or is_sigv4(chosen.get(key)):
+    for key in AUTH_TYPES:  # whether requests are signed, or hold a token of a cloud, is one's own, too
+        if any(is_sigv4(kind) or auth_kind(kind or "") in (*CLOUDS, "azure") for kind in (own.get(key), chosen.get(key))):
             chosen = {k: v for k, v in {**chosen, key: own.get(key)}.items() if v is not None}
     try:
         return settings({**chosen, **{k: v for k, v in own.items() if _is_own(k)}})
@@ -133,7 +144,7 @@ def told_settings(own: Mapping[str, str], merged: Mapping[str, str]) -> Settings
 
 def _is_own(key: str) -> bool:
     """Tell whether a property counts only as it is configured here, whatever the server tells."""
-    return key in SIGV4_PROPERTIES or key.startswith(("ssl.", "client.", "rest.client.proxy."))
+    return key in (*SIGV4_PROPERTIES, *CLOUD_PROPERTIES, TRUSTED) or key.startswith(("ssl.", "client.", "rest.client.proxy."))
 
 
 def fits_header(value: str) -> bool:
@@ -207,6 +218,11 @@ def _auth(properties: Mapping[str, str], uri: str) -> AuthSettings:
         return AuthSettings(kind, user, password)
     if kind == "none":
         return AuthSettings(kind)
+    if kind in CLOUDS:
+        paths, scopes = _OF_CLOUDS[kind]
+        names = tuple(re.split(r"[,\s]+", (option(properties, *scopes) or "").strip()))
+        path = option(properties, *paths) if paths else None
+        return AuthSettings(kind, form_fields=tuple(("scope", name) for name in names if name), credentials_path=path)
     if not (properties.get("token") or properties.get("credential")):
         raise InvalidInput("Catalog property auth.type is oauth2, but neither token nor credential is given.")
     server = properties.get("oauth2-server-uri", "v1/oauth/tokens")

@@ -7,7 +7,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -15,7 +14,7 @@ from frazil.catalog.base import Identifier
 from frazil.catalog.names import full_name
 from frazil.catalog.rest.http import Client
 from frazil.catalog.rest.namespaces import decoded
-from frazil.errors import InvalidInput
+from frazil.storage.parties import check_trusted
 from frazil.storage.signed import SignedAccessError, SignedRequest
 
 _KEPT_S, _KEPT = 30.0, 1000  # as long as Java's client uses a signature again, where the server allows that
@@ -94,7 +93,5 @@ def signing_endpoint(
     base = table_config.get("s3.signer.uri", table_config.get("signer.uri", uri)).rstrip("/")
     endpoint = table_config.get("s3.signer.endpoint", table_config.get("signer.endpoint", table_path or "v1/aws/s3/sign"))
     address = endpoint if "://" in endpoint else f"{base}/{endpoint.lstrip('/')}"
-    if urlsplit(address)[:2] != urlsplit(uri)[:2]:
-        text = f"The catalog's server tells to let another server sign requests to the store: {urlsplit(address).hostname}."
-        raise InvalidInput(text, hint="Frazil asks the catalog's own server alone, since its tokens go with the request.")
+    check_trusted(address, uri, catalog_properties, "s3.signer.uri")
     return address

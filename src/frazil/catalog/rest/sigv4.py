@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import os
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from urllib.parse import quote, unquote, urlsplit
 
 from frazil.catalog.base import flag, option
-from frazil.errors import InvalidInput
+from frazil.errors import FrazilError, InvalidInput
+from frazil.storage.aws import aws_credentials, chooses_aws
+from frazil.storage.vended import CredentialsSource, current
 
 SIGV4_PROPERTIES = (
     "rest.sigv4-enabled", "rest.signing-region", "rest.signing-name", "rest.access-key-id", "rest.secret-access-key", "rest.session-token",
@@ -22,6 +25,7 @@ AUTH_TYPES = ("auth.type", "rest.auth.type")
 _MANAGERS = {
     "org.apache.iceberg.rest.auth.NoopAuthManager": "none", "org.apache.iceberg.rest.auth.BasicAuthManager": "basic",
     "org.apache.iceberg.rest.auth.OAuth2Manager": "oauth2", "org.apache.iceberg.aws.RESTSigV4AuthManager": "sigv4",
+    "org.apache.iceberg.gcp.auth.GoogleAuthManager": "google",
 }  # fmt: skip
 _ALGORITHM = "AWS4-HMAC-SHA256"
 _SIGNED = re.compile(r"host|content-type|x-.*|original-authorization")  # what proxies do not change
@@ -38,9 +42,24 @@ class Signing:
     access_key_id: str
     secret_access_key: str = field(repr=False)
     session_token: str | None = field(default=None, repr=False)
+    source: CredentialsSource | None = field(default=None, repr=False)
+    """Gives the keys of the moment, in place of those above: of a profile, a machine, a role."""
 
     def secrets(self) -> tuple[str, ...]:
-        return tuple(s for s in (self.secret_access_key, self.session_token) if s)
+        now = self
+        with contextlib.suppress(FrazilError):
+            now = self.now()
+        return tuple(s for s in (now.secret_access_key, now.session_token) if s)
+
+    def now(self) -> Signing:
+        """Return the keys by which a request is signed now. Raises StorageError where there are none."""
+        if self.source is None:
+            return self
+        keys = current(self.source).properties
+        return replace(
+            self, access_key_id=keys["s3.access-key-id"], secret_access_key=keys["s3.secret-access-key"],
+            session_token=keys.get("s3.session-token"), source=None,
+        )  # fmt: skip
 
 
 def auth_kind(auth_type: str) -> str:
@@ -60,9 +79,16 @@ def signing_of(properties: Mapping[str, str], environ: Mapping[str, str] | None 
         return None
     env = os.environ if environ is None else environ
     region = option(properties, "rest.signing-region", "client.region") or env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION")
+    own = {k: v for k, v in properties.items() if k.startswith("client.")}
+    has_keys = bool(properties.get("rest.access-key-id") or properties.get("rest.secret-access-key"))
+    source = None if has_keys else aws_credentials(own)
+    if not region and source is not None:
+        region = source.region()
     if not region:
         raise InvalidInput("rest.sigv4-enabled needs a region.", hint="Set rest.signing-region, client.region, or AWS_REGION.")
     service = properties.get("rest.signing-name", "execute-api")
+    if source is not None and (chooses_aws(own) or not (own.get("client.access-key-id") or env.get("AWS_ACCESS_KEY_ID"))):
+        return Signing(region, service, "", "", source=source)
     for prefix in ("rest.", "client."):
         if properties.get(f"{prefix}access-key-id") or properties.get(f"{prefix}secret-access-key"):
             keys = [properties.get(prefix + name) for name in ("access-key-id", "secret-access-key", "session-token")]
@@ -81,6 +107,7 @@ def signed_headers(
 ) -> dict[str, str]:
     """Return the headers to send instead of `headers`. An Authorization among them, of a token, becomes Original-Authorization, as Java
     sends it. `now`: seconds since 1970."""
+    signing = signing.now()
     sent = {("Original-Authorization" if k.lower() == "authorization" else k): v for k, v in headers.items()}
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(time.time() if now is None else now))
     added = {"Host": _host(url), "X-Amz-Date": stamp, "x-amz-content-sha256": hashlib.sha256(body or b"").hexdigest()}

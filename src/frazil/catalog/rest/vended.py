@@ -14,6 +14,7 @@ import msgspec
 from frazil.catalog.base import Identifier
 from frazil.errors import StorageError, Unsupported
 from frazil.storage import Credentials, RoutedStorage, checked
+from frazil.storage.aws import AWS_BEGINNINGS, AWS_PROPERTIES
 from frazil.storage.object_options import check_property
 from frazil.storage.precedence import CONNECTION, SAS, SAS_ENDS, SECRETS, host_of, is_for, overriding, same_account
 from frazil.storage.vended import EARLY_MS
@@ -145,7 +146,7 @@ def _is_connection(key: str) -> bool:
 
 def is_known(key: str) -> bool:
     """Tell whether Frazil's stores know a property that a server tells."""
-    if key in SIGNING:
+    if key in SIGNING or key in AWS_PROPERTIES or key.startswith(AWS_BEGINNINGS):  # whose identity is used, only one's own properties say
         return False
     try:
         check_property(key)

@@ -23,8 +23,9 @@ from frazil.spark.host.jvm_hadoop import (
     has_file_system,
 )
 from frazil.storage import Storage, lasting_properties
+from frazil.storage.aws import chooses_aws
 from frazil.storage.locations import scheme_of
-from frazil.storage.object_options import s3_endpoint, s3_region
+from frazil.storage.object_options import options, s3_endpoint, s3_region
 
 _LOG = logging.getLogger("frazil.spark")
 _OPENED: dict[tuple[int, str], dict[str, str]] = {}  # by JVM and bucket, the settings that its file system was opened with
@@ -53,6 +54,13 @@ def s3_options(spark: Any, storage: Storage, location: str) -> dict[str, str] | 
             f"Files at {bucket} are read by Arrow in Python tasks, since Spark has no hadoop-aws, with which its own scan would read them: "
             f"start the session with spark.jars.packages=org.apache.hadoop:hadoop-aws:{hadoop_version(spark)}."
         )
+        return None
+    options("s3", dict(properties))  # so that what no client is made by (a host that only the server named) is refused here, too
+    if dict(properties).get("s3.sse.type", "").lower() == "custom":  # Spark would show the key in its plans
+        tell_once(f"Files at {bucket} are read by Arrow in Python tasks, since they are encrypted by a key of yours (s3.sse.type=custom).")
+        return None
+    if chooses_aws(dict(properties)):
+        tell_once(f"Files at {bucket} are read by Arrow in Python tasks, since Spark's own scan knows no profile or role of the catalog's.")
         return None
     settings = _settings(dict(properties))
     if (key := _contradicting(spark, after_scheme.partition("/")[0], settings)) is not None:
