@@ -169,9 +169,9 @@ def listen(spark: Any) -> None:
         ensure_callback_server_started(spark.sparkContext._gateway)
 
 
-def implementing(interface: str) -> type:
-    """Make the class `Java` in which py4j looks up the interface of the JVM that objects of a Python class implement."""
-    return type("Java", (), {"implements": [interface]})
+def implementing(*interfaces: str) -> type:
+    """Make the class `Java` in which py4j looks up the interfaces of the JVM that objects of a Python class implement."""
+    return type("Java", (), {"implements": list(interfaces)})
 
 
 # Values of Scala --------------------------------------------------------------------------------------------------------------------------

@@ -43,6 +43,7 @@ class NodeKind(StrEnum):
     SUBQUERY_ALIAS = "SubqueryAlias"
     UNRESOLVED_RELATION = "UnresolvedRelation"
     UNRESOLVED_WITH = "UnresolvedWith"
+    VARIABLE = "VariableReference"
 
 
 _NULL_SAFE: dict[str, bool] = {NodeKind.EQUAL: False, NodeKind.EQUAL_NULL_SAFE: True}
@@ -175,10 +176,12 @@ def has_references(expression: Any) -> bool:
     return not expression.references().isEmpty()
 
 
-def is_builtin(expression: Any) -> bool:
-    """Return whether an expression consists of built-in functions only: a UDF may have the name of a function that Frazil knows."""
+def is_builtin(expression: Any, variables: bool = False) -> bool:
+    """Return whether an expression consists of built-in functions only: a UDF may have the name of a function that Frazil knows.
+    `variables`: variables of SQL are taken, too."""
     name = kind_of(expression)
-    return not ("UDF" in name or "Subquery" in name or "UDAF" in name) and all(is_builtin(c) for c in each(expression.children()))
+    is_other = "UDF" in name or "Subquery" in name or "UDAF" in name or (name == NodeKind.VARIABLE and not variables)
+    return not is_other and all(is_builtin(c, variables) for c in each(expression.children()))
 
 
 def expression_sql(expression: Any) -> str:
@@ -188,15 +191,19 @@ def expression_sql(expression: Any) -> str:
 
 def full_text(spark: Any, expression: Any, qualifiers: Mapping[int, str] | None = None) -> str | None:
     """Return an expression as SQL text, None where no text describes it in full (a UDF, a random function, a sub-query). `qualifiers`: by a
-    column's id the name that its text is qualified by."""
-    if not (expression.deterministic() and is_builtin(expression)):
+    column's id the name that its text is qualified by, empty for none; variables of SQL are replaced by their values then."""
+    if not (expression.deterministic() and is_builtin(expression, variables=qualifiers is not None)):
         return None
     return expression_sql(expression if qualifiers is None else _qualified(spark, expression, qualifiers))
 
 
 def _qualified(spark: Any, expression: Any, qualifiers: Mapping[int, str]) -> Any:
-    if kind_of(expression) == NodeKind.ATTRIBUTE:
-        return expression.withQualifier(scala_seq(spark, [qualifiers[expression.exprId().id()]]))
+    kind = kind_of(expression)
+    if kind == NodeKind.ATTRIBUTE:
+        qualifier = qualifiers[expression.exprId().id()]
+        return expression.withQualifier(scala_seq(spark, [qualifier] if qualifier else []))
+    if kind == NodeKind.VARIABLE:
+        return expression.varDef().currentValue()
     inside = [_qualified(spark, c, qualifiers) for c in each(expression.children())]
     return expression.withNewChildren(scala_seq(spark, inside)) if inside else expression
 

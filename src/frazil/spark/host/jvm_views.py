@@ -166,3 +166,8 @@ def rewritten(plan: Any, function: Callable[[Any], Any]) -> Any:
     """Return a plan, sub-queries included, in which each node is exchanged, from the root down, for what a function returns for it. Call
     `listen` before. The function must not raise: its error would come back as one of py4j."""
     return plan.transformDownWithSubqueries(_Rule(function))
+
+
+def mapped(plan: Any, function: Callable[[Any], Any]) -> Any:
+    """Return a plan in which each node is exchanged, from the root down, for what a function returns for it. Call `listen` before."""
+    return plan.transformDown(_Rule(function))
