@@ -109,14 +109,8 @@ class DropRef(Statement):
 # Rows ---------------------------------------------------------------------------------------------------------------------------------------
 
 
-class Default:
-    """Stand for the keyword DEFAULT in place of a value."""
-
-    def __repr__(self) -> str:
-        return "DEFAULT"
-
-
-DEFAULT = Default()
+DEFAULT = "DEFAULT"
+"""The value that stands for a column's default in UPDATE and MERGE, here as in the methods of a table."""
 
 
 @dataclass(frozen=True)

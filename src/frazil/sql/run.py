@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from frazil.errors import InvalidInput, NoSuchRefError, ValidationError
-from frazil.expr.nodes import AlwaysTrue, Literal
+from frazil.expr.nodes import AlwaysTrue
 from frazil.ops.result import CommitResult
 from frazil.rows.assign import name_parts, typed_name
-from frazil.rows.clauses import Clause, Do
 from frazil.spec.partitioning import PartitionField
 from frazil.spec.properties import DISTRIBUTION
 from frazil.spec.snapshot import MAIN_BRANCH
@@ -18,7 +17,7 @@ from frazil.spec.sorting import NullOrder, default_nulls
 from frazil.spec.sorting import SortDirection as Direction
 from frazil.spec.transforms import IdentityTransform, parse_transform
 from frazil.sql import nodes as n
-from frazil.sql.nodes import DEFAULT, Name, Statement, Term
+from frazil.sql.nodes import Name, Statement, Term
 from frazil.table.table import Table
 
 
@@ -182,33 +181,13 @@ def _update(to: Target, s: n.Update) -> CommitResult:
     for column, value in s.values:
         if column in values:
             raise InvalidInput(f"UPDATE sets column {column} twice.", table=to.table._name, column=column)
-        values[column] = default_of(to, column) if value is DEFAULT else value
+        values[column] = value
     return to.table.update(values, s.where, branch=to.writes_to, spark=to.spark, target_alias=s.alias)
 
 
 def _merge(to: Target, s: n.MergeInto) -> CommitResult:
-    clauses = tuple(_without_default(to, c) for c in s.merge.clauses)
     builder = to.table.merge(s.source, s.merge.on, branch=to.writes_to, spark=to.spark)
-    return replace(builder, merge=replace(s.merge, clauses=clauses)).execute()
-
-
-def _without_default(to: Target, clause: Clause) -> Clause:
-    """Return a clause without the word DEFAULT: an insert leaves the column out, an update sets its default."""
-    if clause.do is Do.INSERT:
-        assignments = tuple((k, v) for k, v in clause.assignments if v is not DEFAULT)
-        if not assignments and clause.assignments:
-            column, _ = clause.assignments[0]
-            assignments = ((column, default_of(to, column)),)
-    else:
-        assignments = tuple((k, default_of(to, k) if v is DEFAULT else v) for k, v in clause.assignments)
-    return replace(clause, assignments=assignments)
-
-
-def default_of(to: Target, column: str) -> Literal:
-    """Return the default of a column for new rows, or null."""
-    name = ".".join(name_parts(column))
-    field = to.table.schema().find_field(name, to.case_sensitive)
-    return Literal(field.write_default, field.field_type)
+    return replace(builder, merge=s.merge).execute()
 
 
 def _truncate(to: Target, s: n.Truncate) -> CommitResult:

@@ -171,6 +171,11 @@ def is_subquery(spark: Any, expression: Any) -> bool:
     return bool(spark._jvm.py4j.reflection.TypeUtil.isInstanceOf(EXPRESSIONS + "SubqueryExpression", expression))
 
 
+def holds_subquery(spark: Any, expression: Any) -> bool:
+    """Tell whether a sub-query is part of an expression."""
+    return is_subquery(spark, expression) or any(holds_subquery(spark, c) for c in each(expression.children()))
+
+
 def has_references(expression: Any) -> bool:
     """Tell whether an expression refers to a column."""
     return not expression.references().isEmpty()
