@@ -13,11 +13,7 @@ from py4j.protocol import Py4JJavaError
 
 from frazil.errors import FrazilError, InvalidInput, Unsupported
 from frazil.spark.host.fall_back import fall_back
-<<<<<<< HEAD
 from frazil.spark.host.jvm import CATALYST, SPARK, Jvm, jvm_of
-=======
-from frazil.spark.host.jvm import CATALYST, Jvm
->>>>>>> h-sqlcat
 
 _RAISED: OrderedDict[str, BaseException] = OrderedDict()
 _MOST = 64
@@ -80,14 +76,7 @@ def thrown(jvm: Jvm, error: BaseException) -> Thrown:
     if (origin := getattr(error, "_origin", None)) is not None:  # an error of Spark's that PySpark has converted
         return Thrown(origin)
     message = str(error) if isinstance(error, FrazilError) else f"{type(error).__name__}: {error}"
-<<<<<<< HEAD
     _remember(message, error)
-=======
-    _RAISED[message] = error
-    _RAISED.move_to_end(message)
-    while len(_RAISED) > _MOST:
-        _RAISED.popitem(last=False)
->>>>>>> h-sqlcat
     java = jvm.view.java.lang
     if isinstance(error, Unsupported):
         return Thrown(java.UnsupportedOperationException(message))
@@ -96,7 +85,6 @@ def thrown(jvm: Jvm, error: BaseException) -> Thrown:
     return Thrown(java.RuntimeException(message))
 
 
-<<<<<<< HEAD
 def unchecked(spark: Any, error: BaseException) -> Thrown:
     """Return what ends a call from the JVM whose method declares no exception: a checked one, as Spark's AnalysisException is, would be
     hidden in an UndeclaredThrowableException, so it becomes a SparkRuntimeException of the same condition. Callers in this process get the
@@ -122,8 +110,6 @@ def _remember(message: str, error: BaseException) -> None:
         _RAISED.popitem(last=False)
 
 
-=======
->>>>>>> h-sqlcat
 def no_such_table(jvm: Jvm, identifier: Any) -> Thrown:
     """Return Spark's NoSuchTableException, for which Spark shows its own error with the place in the text."""
     return Thrown(getattr(jvm.view, _ANALYSIS + "NoSuchTableException")(identifier))
@@ -161,9 +147,5 @@ def no_such_function(jvm: Jvm, identifier: Any) -> Thrown:
 
 __all__: Sequence[str] = [
     "Thrown", "let_errors_pass", "namespace_exists", "namespace_not_empty", "no_such_function", "no_such_namespace", "no_such_table",
-<<<<<<< HEAD
     "no_such_view", "table_exists", "thrown", "unchecked",
-=======
-    "no_such_view", "table_exists", "thrown",
->>>>>>> h-sqlcat
 ]  # fmt: skip
