@@ -6,4 +6,22 @@ statements, `from_spark` translates DELETE, UPDATE, MERGE, TRUNCATE and ANALYZE 
 `run` has the table `RUN` of what each node does. `results` keeps the outcome of each write.
 """
 
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+
+class _Callable(ModuleType):
+    """Make `frazil.sql` both this room and the function of that name."""
+
+    def __call__(self, sqlQuery: str, spark: Any = None, args: Any = None, **named: Any) -> Any:
+        """Run Spark SQL over Frazil's catalogs (`frazil.dropin.sql.sql`)."""
+        return import_module("frazil.dropin.sql").sql(sqlQuery, spark, args, **named)
+
+
+sys.modules[__name__].__class__ = _Callable
+
 __all__ = ["from_spark", "grammar", "nodes", "results", "run", "served", "statements", "targets"]

@@ -55,6 +55,11 @@ def is_classic(frame: Any) -> bool:
     return hasattr(frame, "_jdf")
 
 
+def session_key(spark: Any) -> str:
+    """Return the id of a session, which all Python handles of it share."""
+    return str(spark._jsparkSession.sessionUUID() if hasattr(spark, "_jsparkSession") else spark.session_id)
+
+
 def default_parallelism(spark: Any) -> int | None:
     """Return how many tasks a classic session runs at once; None on Spark Connect, where it is not known."""
     context = getattr(spark, "sparkContext", None) if hasattr(spark, "_jsc") else None
