@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 
 from frazil.catalog.names import full_name
@@ -39,6 +40,18 @@ def node_of(parsed: ParsedStatement, table: Name, schema: Schema) -> Statement:
             return n.Analyze(table, parsed.statistics_of)
     called = parsed.alias or table
     target = named(shadow(parsed.spark, schema), called)
+    try:
+        return _of_rows(parsed, table, called, target, schema)
+    except AnalysisException as error:
+        if not str(error.getCondition()).startswith("UNRESOLVED_COLUMN"):
+            raise
+        columns = [*target.columns, *(parsed.source.columns if parsed.kind is StatementKind.MERGE else ())]
+        return _of_rows(parsed.with_values_of_variables(columns), table, called, target, schema)
+
+
+def _of_rows(parsed: ParsedStatement, table: Name, called: Name, target: DataFrame, schema: Schema) -> Statement:
+    """Return the node of DELETE, UPDATE or MERGE. `called`: by what name it calls the table; `target`: a frame of that name and the table's
+    columns."""
     match parsed.kind:
         case StatementKind.DELETE:
             return _delete(parsed, table, called, target)

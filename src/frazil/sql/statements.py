@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from frazil.catalog.names import identifier_parts
-from frazil.errors import FrazilError
+from frazil.errors import FrazilError, NoSuchTableError
 from frazil.spark.host.jvm_statements import ParsedStatement, parsed_statement
 from frazil.spark.host.settings import is_case_sensitive
 from frazil.sql.from_spark import node_of
@@ -71,7 +71,11 @@ class SessionStatements:
         if name is None or not self.names.is_ours(name):
             parsed.run()
             return
-        target = self._target(name)
+        try:
+            target = self._target(name)
+        except NoSuchTableError:
+            parsed.run()  # Spark's error shows the place in the text
+            raise
         self._run(node_of(parsed, self.names.spelled(name), target.table.schema()), target)
 
     def _target(self, name: Name) -> Target:

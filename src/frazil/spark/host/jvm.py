@@ -193,6 +193,16 @@ def scala_seq(spark: Any, values: Sequence[Any]) -> Any:
     return spark._jvm.PythonUtils.toSeq(list(values))
 
 
+def some(spark: Any, value: Any) -> Any:
+    """Make Scala's Some."""
+    return spark._jvm.scala.Option.apply(value)
+
+
+def is_instance(spark: Any, name: str, value: Any) -> bool:
+    """Tell whether an object of the JVM is of a class or interface."""
+    return bool(spark._jvm.py4j.reflection.TypeUtil.isInstanceOf(name, value))
+
+
 def no_option(spark: Any) -> Any:
     """Return Scala's None, typed as a constructor's argument needs it."""
     return spark._jvm.scala.Option.empty()

@@ -13,7 +13,7 @@ from py4j.protocol import Py4JJavaError
 
 from frazil.errors import FrazilError, InvalidInput, Unsupported
 from frazil.spark.host.fall_back import fall_back
-from frazil.spark.host.jvm import CATALYST, SPARK, Jvm, jvm_of
+from frazil.spark.host.jvm import CATALYST, SPARK, Jvm, is_instance, jvm_of
 
 _RAISED: OrderedDict[str, BaseException] = OrderedDict()
 _MOST = 64
@@ -93,8 +93,8 @@ def unchecked(spark: Any, error: BaseException) -> Thrown:
     assert jvm is not None
     ending = thrown(jvm, error)
     java, view = ending.java_exception, jvm.view
-    is_a = view.py4j.reflection.TypeUtil.isInstanceOf
-    if is_a("java.lang.RuntimeException", java) or not is_a(SPARK + "SparkThrowable", java) or java.getCondition() is None:
+    is_checked = not is_instance(spark, "java.lang.RuntimeException", java) and is_instance(spark, SPARK + "SparkThrowable", java)
+    if not is_checked or java.getCondition() is None:
         return ending
     facts = view.PythonUtils.toScalaMap(java.getMessageParameters())
     runtime = getattr(view, SPARK + "SparkRuntimeException")(java.getCondition(), facts, java, java.getQueryContext(), "")

@@ -10,14 +10,18 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, Protocol, TypeVar
 
-from frazil.spark.host.jvm import CATALYST, SPARK, each, implementing, jvm_of, listen, scala_seq
+from frazil.spark.host.jvm import CATALYST, SPARK, each, implementing, is_instance, jvm_of, listen, scala_seq, some
 from frazil.spark.host.jvm_errors import let_errors_pass, thrown, unchecked
 from frazil.spark.host.jvm_plans import kind_of
-from frazil.spark.host.jvm_views import mapped
 from frazil.spark.host.quiet import quietly
 
 _CONNECTOR = SPARK + "sql.connector.catalog."
-_SCRIPT, _EXPLAIN, _PREPARED = "CompoundBody", "ExplainCommand", "frazil"
+_SCRIPT, _STATEMENT, _EXPLAIN, _PREPARED = "CompoundBody", "SingleStatement", "ExplainCommand", "frazil"
+_PARTS = frozenset((
+    _SCRIPT, "IfElseStatement", "WhileStatement", "RepeatStatement", "LoopStatement", "SearchedCaseStatement", "SimpleCaseStatement",
+    "ForStatement", "ExceptionHandler",
+))  # fmt: skip
+"""The classes of a script's parts that hold other parts."""
 
 
 class Statements(Protocol):
@@ -83,8 +87,12 @@ class SessionParser:
         if error is not None:
             if self._takes_refused(text):
                 return self._procedure.call_of(text)
-            raise thrown(self._jvm, error) from error
+            raise self._refusal(error) from error
         return self._exchanged(plan) if self.statements.may_take(text) else plan
+
+    def _refusal(self, error: Exception) -> Exception:
+        """Return what ends a call of the parser: its methods declare ParseException, and no other checked exception."""
+        return thrown(self._jvm, error) if type(error).__name__ == "ParseException" else unchecked(self.spark, error)
 
     @_throwing
     def _takes_refused(self, text: str) -> bool:
@@ -101,14 +109,39 @@ class SessionParser:
             return plan.copy(self._procedure.call_of(inside, execute=False), plan.mode()) if self.statements.takes(inside, False) else plan
         return self._procedure.call_of(plan) if self.statements.takes(plan, False) else plan
 
-    def _script(self, script: Any) -> Any:
-        return mapped(script, self._in_script)
+    def _script(self, node: Any) -> Any:
+        """Return a part of a script in which statements that are taken are exchanged; the part itself where there are none."""
+        kind = kind_of(node)
+        if kind == _STATEMENT:
+            plan = node.parsedPlan()
+            return self._at_same_place(node, self._procedure.call_of(plan)) if self.statements.takes(plan, True) else node
+        if kind not in _PARTS:
+            return node
+        fields = [node.productElement(n) for n in range(node.productArity())]
+        exchanged = [self._within(f) for f in fields]
+        return node if all(a is b for a, b in zip(fields, exchanged, strict=True)) else node.copy(*exchanged)
 
-    def _in_script(self, node: Any) -> Any:
-        if kind_of(node) == _SCRIPT and node.handlers().nonEmpty():  # their bodies are no children of the node
-            bodies = [h.copy(h.exceptionHandlerTriggers(), self._script(h.body()), h.handlerType()) for h in each(node.handlers())]
-            return node.copy(node.collection(), node.label(), node.isScope(), scala_seq(self.spark, bodies), node.conditions())
-        return self._procedure.call_of(node) if self.statements.takes(node, True) else node
+    def _at_same_place(self, statement: Any, plan: Any) -> Any:
+        """Return a statement of a script with another plan, and with its place in the script's text, which a node takes as it is made."""
+        places = getattr(self.spark._jvm, CATALYST + "trees.CurrentOrigin")
+        before = places.get()
+        places.set(statement.origin())
+        try:
+            return statement.copy(plan)
+        finally:
+            places.set(before)
+
+    def _within(self, field: Any) -> Any:
+        """Return a field of a script's part, which may be a part, or an option or sequence of parts, with statements exchanged."""
+        if not hasattr(field, "getClass"):
+            return field
+        if is_instance(self.spark, "scala.Option", field):
+            return some(self.spark, self._within(field.get())) if field.isDefined() else field
+        if is_instance(self.spark, "scala.collection.Seq", field):
+            parts = list(each(field))
+            exchanged = [self._within(part) for part in parts]
+            return field if all(a is b for a, b in zip(parts, exchanged, strict=True)) else scala_seq(self.spark, exchanged)
+        return self._script(field)
 
     def __getattr__(self, name: str) -> Any:
         """Pass every other method on to the parser that the session had."""
@@ -119,7 +152,7 @@ class SessionParser:
         def call(*arguments: Any) -> Any:
             answer, error = _attempt(lambda: method(*arguments))
             if error is not None:
-                raise thrown(self._jvm, error) from error
+                raise self._refusal(error) from error
             return answer
 
         return call
@@ -160,7 +193,7 @@ class _Proxy:
         return id(self) & 0x7FFFFFFF
 
     def equals(self, other: Any) -> bool:
-        return False
+        return other is self or (hasattr(other, "hashCode") and int(other.hashCode()) == self.hashCode())
 
     def toString(self) -> str:
         return _PREPARED
@@ -175,10 +208,28 @@ class _Catalog(_Proxy):
         return _PREPARED
 
 
-class Procedure(_Proxy):
-    """Implement a procedure, bound and unbound, with one argument: the statement to run."""
+class _Unbound(_Proxy):
+    """Implement a procedure to which Spark has bound no arguments yet."""
 
-    Java = implementing(_CONNECTOR + "procedures.UnboundProcedure", _CONNECTOR + "procedures.BoundProcedure")
+    Java = implementing(_CONNECTOR + "procedures.UnboundProcedure")
+
+    def __init__(self, bound: Procedure):
+        self._bound = bound
+
+    def name(self) -> str:
+        return self._bound.name()
+
+    def description(self) -> str:
+        return self._bound.description()
+
+    def bind(self, types: Any) -> Procedure:
+        return self._bound
+
+
+class Procedure(_Proxy):
+    """Implement a procedure with one argument: the statement to run."""
+
+    Java = implementing(_CONNECTOR + "procedures.BoundProcedure")
 
     def __init__(self, spark: Any, run: Callable[[Any], None]):
         self.spark, self._run = spark, run
@@ -191,7 +242,7 @@ class Procedure(_Proxy):
         namespace = gateway.new_array(view.java.lang.String, 1)
         namespace[0] = "system"
         identifier = getattr(view, _CONNECTOR + "Identifier").of(namespace, "run")
-        self._resolved = getattr(view, CATALYST + "analysis.ResolvedProcedure")(_Catalog(), identifier, self)
+        self._resolved = getattr(view, CATALYST + "analysis.ResolvedProcedure")(_Catalog(), identifier, _Unbound(self))
         self._call = getattr(view, CATALYST + "plans.logical.Call")
         self._literal = getattr(view, CATALYST + "expressions.Literal")
 
@@ -207,9 +258,6 @@ class Procedure(_Proxy):
 
     def isDeterministic(self) -> bool:
         return False
-
-    def bind(self, types: Any) -> Procedure:
-        return self
 
     def parameters(self) -> Any:
         return self._parameters

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 from pyspark.sql import Column, DataFrame
 
-from frazil.spark.host.jvm import CATALYST, EXPRESSIONS, classic_column, each, is_classic, no_option, scala_seq
+from frazil.spark.host.jvm import CATALYST, EXPRESSIONS, classic_column, each, is_classic, is_instance, no_option, scala_seq
 
 _WHOLE_NUMBERS = ("byte", "short", "integer", "long")
 
@@ -38,7 +38,9 @@ class NodeKind(StrEnum):
     NOT = "Not"
     OR = "Or"
     STARTS_WITH = "StartsWith"
+    EXISTS = "Exists"
     FILTER = "Filter"
+    LIST_QUERY = "ListQuery"
     PROJECT = "Project"
     SUBQUERY_ALIAS = "SubqueryAlias"
     UNRESOLVED_RELATION = "UnresolvedRelation"
@@ -173,7 +175,7 @@ def can_up_cast(spark: Any, given: str, wanted: str) -> bool:
 
 def is_subquery(spark: Any, expression: Any) -> bool:
     """Tell whether a Catalyst expression holds a plan of its own."""
-    return bool(spark._jvm.py4j.reflection.TypeUtil.isInstanceOf(EXPRESSIONS + "SubqueryExpression", expression))
+    return is_instance(spark, EXPRESSIONS + "SubqueryExpression", expression)
 
 
 def holds_subquery(spark: Any, expression: Any) -> bool:
@@ -190,7 +192,8 @@ def is_builtin(expression: Any, variables: bool = False) -> bool:
     """Return whether an expression consists of built-in functions only: a UDF may have the name of a function that Frazil knows.
     `variables`: variables of SQL are taken, too."""
     name = kind_of(expression)
-    is_other = "UDF" in name or "Subquery" in name or "UDAF" in name or (name == NodeKind.VARIABLE and not variables)
+    is_subquery_or_udf = "UDF" in name or "Subquery" in name or "UDAF" in name or name in (NodeKind.EXISTS, NodeKind.LIST_QUERY)
+    is_other = is_subquery_or_udf or (name == NodeKind.VARIABLE and not variables)
     return not is_other and all(is_builtin(c, variables) for c in each(expression.children()))
 
 

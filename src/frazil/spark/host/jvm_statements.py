@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 
-from frazil.spark.host.jvm import SPARK, each, scala_seq
-from frazil.spark.host.jvm_plans import NodeKind, analysed_plan, column_of, frame_of, is_subquery, kind_of
-from frazil.spark.host.jvm_views import mapped
+from frazil.spark.host.jvm import SPARK, each, listen, scala_seq
+from frazil.spark.host.jvm_plans import NodeKind, analysed_plan, column_of, frame_of, is_subquery, kind_of, selected_expressions
+from frazil.spark.host.jvm_views import Rule
 
 Parts = tuple[str, ...]
 
@@ -146,12 +147,14 @@ class ParsedStatement:
                     return node
                 return node.withNewPlan(around.copy(node.plan(), around.cteRelations(), around.allowRecursion()))
 
-            expression = mapped(expression, within)
+            listen(self.spark)
+            expression = expression.transformDown(Rule(within))
         return column_of(self.spark, expression)
 
     def analysed(self, target: DataFrame) -> ParsedStatement:
         """Return the statement as Spark's analyser resolves it, over a frame that has the table's columns. Raises PySpark's
         AnalysisException, with the place in the statement's text."""
+        listen(self.spark)
         view, state = self.spark._jvm, self.spark._jsparkSession.sessionState()
         plan = self.plan.withNewChildren(scala_seq(self.spark, [analysed_plan(target), *list(each(self.plan.children()))[1:]]))
         if self.around is not None:
@@ -163,6 +166,24 @@ class ParsedStatement:
         while kind_of(plan) not in _KINDS:  # the definitions of WITH stand over the statement
             plan = plan.children().last()
         return replace(self, plan=plan, around=None)
+
+    def with_values_of_variables(self, columns: Collection[str]) -> ParsedStatement:
+        """Return the statement with variables of SQL replaced by their values, which Spark does not look up everywhere in UPDATE and MERGE.
+        `columns`: names that are columns."""
+        listen(self.spark)
+        one_row, lower = self.spark.range(1), {c.lower() for c in columns}
+
+        def value(node: Any) -> Any:
+            if kind_of(node) != "UnresolvedAttribute" or str(node.nameParts().last()).lower() in lower or _is_default(node):
+                return node
+            try:
+                chosen = one_row.select(column_of(self.spark, node))
+            except AnalysisException:
+                return node
+            resolved = selected_expressions(chosen)[0]
+            return resolved.varDef().currentValue() if kind_of(resolved) == NodeKind.VARIABLE else node
+
+        return replace(self, plan=self.plan.transformExpressions(Rule(value)))
 
     def run(self) -> None:
         """Let Spark run the statement as it is."""

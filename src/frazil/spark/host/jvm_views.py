@@ -149,7 +149,7 @@ class PlanTags:
         return self._project(columns, new)
 
 
-class _Rule:
+class Rule:
     """Implement scala.PartialFunction, which the JVM calls for every node of a plan, by a Python function."""
 
     Java = implementing("scala.PartialFunction")
@@ -170,9 +170,4 @@ class _Rule:
 def rewritten(plan: Any, function: Callable[[Any], Any]) -> Any:
     """Return a plan, sub-queries included, in which each node is exchanged, from the root down, for what a function returns for it. Call
     `listen` before. The function must not raise: its error would come back as one of py4j."""
-    return plan.transformDownWithSubqueries(_Rule(function))
-
-
-def mapped(plan: Any, function: Callable[[Any], Any]) -> Any:
-    """Return a plan in which each node is exchanged, from the root down, for what a function returns for it. Call `listen` before."""
-    return plan.transformDown(_Rule(function))
+    return plan.transformDownWithSubqueries(Rule(function))
