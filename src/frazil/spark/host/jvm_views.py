@@ -92,6 +92,11 @@ class TemporaryViews:
         self._cache.cacheQuery(self._session.table(name), self._some(name), cached.level)
 
 
+def is_temporary_view(spark: Any, name: str) -> bool:
+    """Tell whether a classic session has a temporary view of this name."""
+    return bool(spark._jsparkSession.sessionState().catalog().getRawTempView(name).isDefined())
+
+
 def drop_temporary_view(spark: Any, name: str) -> None:
     """Drop a temporary view of a classic session. `spark.catalog` would drop what is cached of its rows, too."""
     spark._jsparkSession.sessionState().catalog().dropTempView(name)
