@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from frazil.catalog.names import IN_SQL, full_name, identifier_parts, without_blanks
 from frazil.errors import InvalidInput
+from frazil.maintain.procedures import PROCEDURES
 
 _NAME = f"(?P<name>{IN_SQL})"
 _EXPLAIN = re.compile(r"\s*explain\s+(?:extended\s+|codegen\s+|cost\s+|formatted\s+)?", re.IGNORECASE)
@@ -202,25 +203,7 @@ _OF_ICEBERG = {"ADD PARTITION FIELD", "DROP PARTITION FIELD", "REPLACE PARTITION
                "DROP BRANCH", "DROP TAG", "CREATE BRANCH", "CREATE TAG"}  # fmt: skip
 _CALL = re.compile(rf"\s*call\s+{_NAME}\s*\(", re.IGNORECASE)
 _TABLE_OF_CALL = re.compile(r"\(\s*(?:(?:source_)?table\s*=>\s*)?(?:'([^']+)'|\"([^\"]+)\")", re.IGNORECASE)
-_PROCEDURES = {
-    "rollback_to_snapshot": _REFS + "rollback_to_snapshot(snapshot_id).",
-    "rollback_to_timestamp": _REFS + "rollback_to_timestamp(milliseconds).",
-    "set_current_snapshot": _REFS + "set_current_snapshot(snapshot_id).",
-    "fast_forward": _REFS + "fast_forward(branch, to).",
-    "cherrypick_snapshot": "with <table>.transaction() as tx: tx.cherrypick_snapshot(snapshot_id).",
-    "publish_changes": _MAINTENANCE + "publish_changes(wap_id).",
-    "add_files": "<table>.add_files([…]), a list of Parquet files.",
-    "snapshot": 'frazil.load_catalog(…).snapshot("db.source", "db.new").',
-    "migrate": 'frazil.load_catalog(…).migrate("db.source").',
-    "register_table": "frazil.load_catalog(…).register_table(name, metadata_location).",
-    "ancestors_of": _MAINTENANCE + "ancestors_of(snapshot_id).",
-    "create_changelog_view": '<table>.changes(…).to_spark().createOrReplaceTempView("changes").',
-    "expire_snapshots": _MAINTENANCE + "expire_snapshots(older_than=…).",
-    **{name: f"{_MAINTENANCE}{name}(…)." for name in (
-        "remove_orphan_files", "rewrite_data_files", "rewrite_manifests", "rewrite_position_delete_files", "compute_table_stats",
-        "compute_partition_stats", "rewrite_table_path",
-    )},
-}  # fmt: skip
+_PROCEDURES = {p.name: p.in_python + "." for p in PROCEDURES}
 
 
 def statement_of(text: str) -> Statement | None:
