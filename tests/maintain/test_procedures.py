@@ -12,10 +12,10 @@ import pytest
 from pyarrow import parquet
 
 from frazil.catalog import Catalog
-from frazil.dropin.statements import statement_of
 from frazil.maintain import stream_tasks, triggers
 from frazil.maintain.advice import data_files, layout_advice, metadata_files
 from frazil.maintain.procedures import BY_NAME, ON_CATALOG, ON_MAINTENANCE, PROCEDURES, Parameter, Procedure
+from frazil.spark.catalog.procedures import procedure_names
 from frazil.table import Table
 from frazil.table.maintenance import MaintenanceTable
 from frazil.table.procedure_calls import run_procedure
@@ -84,9 +84,7 @@ def test_every_stream_task_runs_a_procedure_and_sets_parameters_that_it_has() ->
 
 
 def test_every_procedure_is_known_to_call_in_sql() -> None:
-    for procedure in PROCEDURES:
-        statement = statement_of(f"CALL prod.system.{procedure.name}(table => 'db.t')")
-        assert statement is not None and procedure.name in statement.kind
+    assert {name for _, name in procedure_names(("system",))} == BY_NAME.keys()
 
 
 def test_the_documented_table_is_the_registry() -> None:

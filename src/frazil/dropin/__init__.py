@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from frazil.dropin.catalogs import register
 from frazil.dropin.hooks import hook_classes, mark
 from frazil.errors import InvalidInput
 from frazil.spark.host import session
@@ -27,6 +28,7 @@ def install(spark: Any) -> Any:
     session.use_this_python(spark)
     hook_classes(spark)
     mark(spark)
+    register(spark)
     return spark
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NoReturn, cast
 
 from frazil.catalog import first_found, load_backend, meanings
@@ -17,6 +18,8 @@ from frazil.table.engines import session_catalogs
 from frazil.table.metadata_table import MetadataTable
 from frazil.table.table import Table
 
+_LOADED: dict[str, Catalog] = {}
+
 
 def load_catalog(name: str | None = None, **properties: Any) -> Catalog:
     """Load a catalog by name (None: the default one).
@@ -27,7 +30,20 @@ def load_catalog(name: str | None = None, **properties: Any) -> Catalog:
 
     Raises InvalidInput, which names a property that is missing or contradictory, and Unsupported for a type that is not served yet.
     """
-    return Catalog(load_backend(name, spark_conf=session_catalogs(), **properties))
+    catalog = Catalog(load_backend(name, spark_conf=session_catalogs(), **properties))
+    if properties:
+        _LOADED[catalog.name] = catalog
+    return catalog
+
+
+def loaded_catalogs() -> Mapping[str, Catalog]:
+    """Return the catalogs that were loaded with properties of their own, by name, the last one of each: SQL knows them by these names."""
+    return _LOADED
+
+
+def configured_catalog(name: str, spark_conf: Mapping[str, str]) -> Catalog:
+    """Load a catalog as the settings of a session, the environment and the yaml files configure it."""
+    return Catalog(load_backend(name, spark_conf=spark_conf))
 
 
 def list_catalogs() -> list[str]:

@@ -10,7 +10,7 @@ from frazil.errors import Unsupported
 from frazil.spark.catalog.proxy import Proxy
 from frazil.spark.host.jvm import implementing
 from frazil.spark.host.jvm_catalog import CATALOG, CatalogTypes
-from frazil.spark.host.jvm_functions import scalar_function
+from frazil.spark.host.jvm_functions import integer_type, scalar_function
 from frazil.spark.host.workers import frazil_version
 
 SYSTEM = "system"
@@ -101,7 +101,7 @@ class Function(Proxy):
     def bind(self, inputs: Any) -> Any:
         types = [field.dataType() for field in inputs.fields()]
         choice = FUNCTIONS[self._name]([_kind(t) for t in types])
-        casts = [t if cast is None else self.types.simple_type(cast) for t, cast in zip(types, choice.casts, strict=True)]
+        casts = [t if cast is None else integer_type(self.types.jvm) for t, cast in zip(types, choice.casts, strict=True)]
         value = casts[-1] if choice.of_value else None
         return scalar_function(self._spark, self.types.jvm, choice.class_name, self._name, frazil_version(), casts, value)
 

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import types as s
 
 from frazil.maintain.procedures import BY_NAME, PROCEDURES, Procedure
+from frazil.spark.catalog.protocol import Calls
 from frazil.spark.catalog.proxy import Proxy
 from frazil.spark.host import jvm_procedures
 from frazil.spark.host.jvm import implementing
 from frazil.spark.host.jvm_catalog import CATALOG, CONNECTOR, CatalogTypes
 
 SYSTEM = "system"
-
-
-class Calls(Protocol):
-    """Run procedures for one catalog."""
-
-    def call(self, procedure: Procedure, arguments: Mapping[str, Any]) -> pa.Table: ...
 
 
 def procedure_of(parts: tuple[str, ...]) -> Procedure | None:

@@ -2,7 +2,8 @@
 
 Every class and object of Spark, Catalyst, Scala, Jackson and Hadoop that Frazil uses, and every private attribute of PySpark that leads to
 them, is named in the `jvm` files of this room only: here, in `jvm_plans` (Catalyst's plans and expressions), `jvm_reads` (the scan of
-Parquet files, rows made in the JVM), `jvm_views` (temporary views, tags of plans) and `jvm_hadoop` (file systems).
+Parquet files, rows made in the JVM), `jvm_views` (temporary views, tags of plans), `jvm_catalog` and `jvm_errors` (catalogs implemented in
+Python, and the errors that they raise) and `jvm_hadoop` (file systems).
 
 Spark promises to keep none of them. Where a version may change one, the caller has another way, which returns the same rows and logs a
 warning once (`host.fall_back`). On Spark Connect, which has no JVM to call, that way is the only one.
@@ -169,9 +170,9 @@ def listen(spark: Any) -> None:
         ensure_callback_server_started(spark.sparkContext._gateway)
 
 
-def implementing(interface: str) -> type:
-    """Make the class `Java` in which py4j looks up the interface of the JVM that objects of a Python class implement."""
-    return type("Java", (), {"implements": [interface]})
+def implementing(*interfaces: str) -> type:
+    """Make the class `Java` in which py4j looks up the interfaces of the JVM that objects of a Python class implement."""
+    return type("Java", (), {"implements": list(interfaces)})
 
 
 # Values of Scala --------------------------------------------------------------------------------------------------------------------------

@@ -142,6 +142,11 @@ def _jar(jvm: Jvm, version: str) -> str:
     return str(folder / "frazil-functions.jar")
 
 
+def integer_type(jvm: Jvm) -> Any:
+    """Return Spark's type INT, in the JVM."""
+    return getattr(jvm.view, f"{_TYPES}DataTypes").IntegerType
+
+
 def scalar_function(spark: Any, jvm: Jvm, class_name: str, name: str, version: str, takes: list[Any], returns: Any = None) -> Any:
     """Make Spark's ScalarFunction of a class of `_CLASSES`. `takes`: Spark's types of its arguments, in the JVM; `returns`: that of the
     result, where it is that of the value."""

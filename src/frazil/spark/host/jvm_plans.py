@@ -71,6 +71,11 @@ def frame_of(spark: Any, plan: Any) -> DataFrame:
     return DataFrame(spark._jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan), spark)
 
 
+def session_frame(spark: Any, dataset: Any) -> DataFrame:
+    """Make a DataFrame of PySpark of the JVM's. `spark`: the session that it belongs to."""
+    return DataFrame(dataset, spark)
+
+
 def estimated_bytes(frame: DataFrame) -> int:
     """Return Spark's estimate of the size of a classic DataFrame's rows, by which Spark decides whether to broadcast them."""
     return int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))

@@ -1,0 +1,131 @@
+"""Answer the calls of Spark's catalogs (`spark.catalog.protocol.Calls`) by the methods of `Catalog`, `Table` and `Transaction`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from frazil.catalog import CatalogBackend
+from frazil.errors import NoSuchNamespaceError, Unsupported
+from frazil.maintain.procedures import Procedure
+from frazil.spark.catalog.protocol import Insert, Parts, TableDefinition
+from frazil.spec.snapshot import MAIN_BRANCH
+from frazil.sql import results
+from frazil.sql.procedures import call_procedure
+from frazil.table.catalog import Catalog
+from frazil.table.catalog_transaction import CreateTableTransaction
+
+_NOT_STORED = ("provider", "location", "comment", "owner", "external", "is_managed_location")
+
+
+class Served:
+    """Answer for one catalog in one session. `load`: loads the catalog at its first use, so that settings that are wrong are told where
+    a statement names the catalog."""
+
+    def __init__(self, name: str, load: Callable[[], Catalog], spark: Any):
+        self.name, self._load, self._spark = name, load, spark
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        """Return the catalog."""
+        return self._load()
+
+    @property
+    def backend(self) -> CatalogBackend:
+        return self.catalog._backend
+
+    # --- tables
+
+    def list_tables(self, namespace: Parts) -> Iterable[Parts]:
+        return self.catalog.list_tables(namespace) if namespace else []
+
+    def create_table(self, parts: Parts, definition: TableDefinition) -> None:
+        self.catalog.create_table(parts, definition.schema, **_creation(definition))
+
+    def stage_table(self, parts: Parts, definition: TableDefinition, *, replace: bool, create: bool) -> StagedRows:
+        arguments = _creation(definition)
+        if replace:
+            tx = self.catalog.replace_table_transaction(parts, definition.schema, create=create, **arguments)
+        else:
+            tx = self.catalog.create_table_transaction(parts, definition.schema, **arguments)
+        return StagedRows(tx, self._spark)
+
+    def alter_table(self, parts: Parts, changes: Any) -> None:
+        raise Unsupported("ALTER TABLE is not served yet.")
+
+    def drop_table(self, parts: Parts, purge: bool) -> None:
+        self.catalog.drop_table(parts, purge_requested=purge)
+
+    def rename_table(self, parts: Parts, to: Parts) -> None:
+        self.catalog.rename_table(parts, to)
+
+    def insert(self, parts: Parts, frame: Any, insert: Insert, branch: str | None) -> None:
+        table, arguments = self.catalog.load_table(parts), {"branch": branch or MAIN_BRANCH, **insert.options}
+        if insert.dynamic:
+            result = table.dynamic_partition_overwrite(frame, **arguments)
+        elif insert.where is None:
+            result = table.append(frame, **arguments)
+        elif insert.where == "true":
+            result = table.overwrite(frame, **arguments)
+        else:
+            result = table.overwrite(frame, overwrite_filter=insert.where, **arguments)
+        results.note(self._spark, result)
+
+    # --- procedures
+
+    def call(self, procedure: Procedure, arguments: Mapping[str, Any]) -> pa.Table:
+        return call_procedure(self.catalog, self._spark, procedure, arguments)
+
+    # --- namespaces
+
+    def list_namespaces(self, parent: Parts) -> Iterable[Parts]:
+        return self.catalog.list_namespaces(parent)
+
+    def namespace_exists(self, namespace: Parts) -> bool:
+        return bool(namespace) and self.backend.namespace_exists(namespace)
+
+    def namespace_properties(self, namespace: Parts) -> Mapping[str, str]:
+        return self.catalog.load_namespace_properties(namespace)
+
+    def create_namespace(self, namespace: Parts, properties: Mapping[str, str]) -> None:
+        own = {k: v for k, v in properties.items() if k != "owner"}  # Spark adds the owner, which not every catalog can keep
+        self.catalog.create_namespace(namespace, own)
+
+    def alter_namespace(self, namespace: Parts, removals: Sequence[str], updates: Mapping[str, str]) -> None:
+        self.catalog.update_namespace_properties(namespace, set(removals), dict(updates))
+
+    def drop_namespace(self, namespace: Parts, cascade: bool) -> None:
+        if not self.namespace_exists(namespace):
+            raise NoSuchNamespaceError(f"Namespace does not exist: {'.'.join(namespace)}")
+        if cascade:
+            for table in self.catalog.list_tables(namespace):
+                self.catalog.drop_table(table)
+        self.catalog.drop_namespace(namespace)
+
+
+class StagedRows:
+    """Hold a table that is created or replaced together with its rows."""
+
+    def __init__(self, transaction: CreateTableTransaction, spark: Any):
+        self._transaction, self._spark = transaction, spark
+
+    def append(self, frame: Any, options: Mapping[str, str]) -> None:
+        self._transaction.append(frame, **options)
+
+    def commit(self) -> None:
+        self._transaction.commit_transaction()
+        results.note(self._spark, self._transaction.result)
+
+    def abort(self) -> None:
+        self._transaction.__exit__(RuntimeError, RuntimeError("The statement failed."), None)
+
+
+def _creation(definition: TableDefinition) -> dict[str, Any]:
+    """Return the arguments of `create_table` that a definition of Spark's says."""
+    properties = {k: v for k, v in definition.properties.items() if k not in _NOT_STORED and not k.startswith("option.")}
+    if comment := definition.properties.get("comment"):
+        properties["comment"] = comment
+    return {"location": definition.properties.get("location"), "partition_by": list(definition.partition_by), "properties": properties}
