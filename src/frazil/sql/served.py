@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -11,14 +12,15 @@ import pyarrow as pa
 from frazil.catalog import CatalogBackend
 from frazil.errors import NoSuchNamespaceError, Unsupported
 from frazil.maintain.procedures import Procedure
+from frazil.ops.table_changes import TableChange
 from frazil.spark.catalog.protocol import Insert, Parts, TableDefinition
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.sql import results
+from frazil.sql.alter import alter_table
+from frazil.sql.define import columns_of, creation
 from frazil.sql.procedures import call_procedure
 from frazil.table.catalog import Catalog
 from frazil.table.catalog_transaction import CreateTableTransaction
-
-_NOT_STORED = ("provider", "location", "comment", "owner", "external", "is_managed_location")
 
 
 class Served:
@@ -43,18 +45,21 @@ class Served:
         return self.catalog.list_tables(namespace) if namespace else []
 
     def create_table(self, parts: Parts, definition: TableDefinition) -> None:
-        self.catalog.create_table(parts, definition.schema, **_creation(definition))
+        self.catalog.create_table(parts, columns_of(self._spark, definition.schema), **creation(definition))
 
     def stage_table(self, parts: Parts, definition: TableDefinition, *, replace: bool, create: bool) -> StagedRows:
-        arguments = _creation(definition)
+        schema, arguments = columns_of(self._spark, definition.schema), creation(definition)
         if replace:
-            tx = self.catalog.replace_table_transaction(parts, definition.schema, create=create, **arguments)
+            tx = self.catalog.replace_table_transaction(parts, schema, create=create, **arguments)
         else:
-            tx = self.catalog.create_table_transaction(parts, definition.schema, **arguments)
+            tx = self.catalog.create_table_transaction(parts, schema, **arguments)
         return StagedRows(tx, self._spark)
 
-    def alter_table(self, parts: Parts, changes: Any) -> None:
-        raise Unsupported("ALTER TABLE is not served yet.")
+    def alter_table(self, parts: Parts, changes: Sequence[TableChange]) -> None:
+        alter_table(self.catalog.load_table(parts), self._spark, changes)
+
+    def truncate(self, parts: Parts) -> None:
+        results.note(self._spark, self.catalog.load_table(parts).delete())
 
     def drop_table(self, parts: Parts, purge: bool) -> None:
         self.catalog.drop_table(parts, purge_requested=purge)
@@ -91,8 +96,12 @@ class Served:
         return self.catalog.load_namespace_properties(namespace)
 
     def create_namespace(self, namespace: Parts, properties: Mapping[str, str]) -> None:
-        own = {k: v for k, v in properties.items() if k != "owner"}  # Spark adds the owner, which not every catalog can keep
-        self.catalog.create_namespace(namespace, own)
+        try:
+            self.catalog.create_namespace(namespace, properties)
+        except Unsupported:
+            if properties.keys() - {"owner"}:  # Spark adds the owner, which path catalogs cannot keep
+                raise
+            self.catalog.create_namespace(namespace)
 
     def alter_namespace(self, namespace: Parts, removals: Sequence[str], updates: Mapping[str, str]) -> None:
         self.catalog.update_namespace_properties(namespace, set(removals), dict(updates))
@@ -101,9 +110,18 @@ class Served:
         if not self.namespace_exists(namespace):
             raise NoSuchNamespaceError(f"Namespace does not exist: {'.'.join(namespace)}")
         if cascade:
-            for table in self.catalog.list_tables(namespace):
-                self.catalog.drop_table(table)
+            self._empty(namespace)
         self.catalog.drop_namespace(namespace)
+
+    def _empty(self, namespace: Parts) -> None:
+        """Drop all that a namespace holds."""
+        for inner in self.catalog.list_namespaces(namespace):
+            self.drop_namespace(inner, cascade=True)
+        for table in self.catalog.list_tables(namespace):
+            self.catalog.drop_table(table)
+        with contextlib.suppress(Unsupported):  # a catalog that keeps no views has none
+            for view in self.catalog.list_views(namespace):
+                self.catalog.drop_view(view)
 
 
 class StagedRows:
@@ -121,11 +139,3 @@ class StagedRows:
 
     def abort(self) -> None:
         self._transaction.__exit__(RuntimeError, RuntimeError("The statement failed."), None)
-
-
-def _creation(definition: TableDefinition) -> dict[str, Any]:
-    """Return the arguments of `create_table` that a definition of Spark's says."""
-    properties = {k: v for k, v in definition.properties.items() if k not in _NOT_STORED and not k.startswith("option.")}
-    if comment := definition.properties.get("comment"):
-        properties["comment"] = comment
-    return {"location": definition.properties.get("location"), "partition_by": list(definition.partition_by), "properties": properties}

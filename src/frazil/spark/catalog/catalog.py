@@ -34,7 +34,9 @@ from frazil.spark.door.read_target import ReadRequest, ReadTarget, with_suffixes
 from frazil.spark.host import jvm_errors
 from frazil.spark.host.jvm import implementing
 from frazil.spark.host.jvm_catalog import CATALOG, CatalogTypes
+from frazil.spark.host.jvm_changes import table_changes
 
+_CAPABILITIES = ("SUPPORT_COLUMN_DEFAULT_VALUE",)
 _INTERFACES = ("StagingTableCatalog", "SupportsNamespaces", "ProcedureCatalog", "FunctionCatalog")
 
 
@@ -61,7 +63,7 @@ class ServedCatalog(Proxy):
     # --- TableCatalog: what there is
 
     def capabilities(self) -> Any:
-        return self.types.string_set()
+        return self.types.catalog_capabilities(_CAPABILITIES)
 
     def useNullableQuerySchema(self) -> bool:
         return False
@@ -134,7 +136,7 @@ class ServedCatalog(Proxy):
     def alterTable(self, identifier: Any, changes: Any) -> Any:
         parts = self.types.names(identifier)
         with self._spark_errors(identifier):
-            self.calls.alter_table(parts, changes)
+            self.calls.alter_table(parts, table_changes(self.spark, changes))
             return ServedTable(self.types, self.spark, self.calls, parts, self.calls.backend.load(parts))
 
     def dropTable(self, identifier: Any) -> bool:

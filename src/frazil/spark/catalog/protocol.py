@@ -12,6 +12,7 @@ from pyspark.sql import types as s
 
 from frazil.catalog import CatalogBackend
 from frazil.maintain.procedures import Procedure
+from frazil.ops.table_changes import TableChange
 
 Parts = tuple[str, ...]
 """The namespace and name of a table, or a namespace, within its catalog."""
@@ -63,7 +64,9 @@ class Calls(Protocol):
 
     def stage_table(self, parts: Parts, definition: TableDefinition, *, replace: bool, create: bool) -> Staged: ...
 
-    def alter_table(self, parts: Parts, changes: Any) -> None: ...
+    def alter_table(self, parts: Parts, changes: Sequence[TableChange]) -> None: ...
+
+    def truncate(self, parts: Parts) -> None: ...
 
     def drop_table(self, parts: Parts, purge: bool) -> None: ...
 

@@ -186,8 +186,20 @@ class CatalogTypes:
 
     def _one_transform(self, name: str, arguments: Sequence[object]) -> Any:
         make = self._expressions
+        match name, arguments:  # Spark shows these, and only these, as partition columns and buckets
+            case "identity", [column]:
+                return make.identity(column)
+            case "bucket", [int(count), column]:
+                return make.bucket(count, self.strings([str(column)]))
+            case ("years" | "months" | "days" | "hours"), [column]:
+                return getattr(make, name)(column)
         terms = [make.literal(a) if isinstance(a, int) else make.column(str(a)) for a in arguments]
         return make.apply(name, self.array(getattr(self.jvm.view, CONNECTOR + "expressions.Expression"), terms))
+
+    def catalog_capabilities(self, names: Sequence[str]) -> Any:
+        """Make the set of a catalog's capabilities."""
+        kind = getattr(self.jvm.view, CATALOG + "TableCatalogCapability")
+        return self.string_set([kind.valueOf(name) for name in names])
 
     def capabilities(self, names: Sequence[str]) -> Any:
         """Make the set of a table's capabilities."""
