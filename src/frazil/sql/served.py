@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -10,12 +9,13 @@ from typing import Any
 import pyarrow as pa
 
 from frazil.catalog import CatalogBackend
-from frazil.errors import NoSuchNamespaceError, Unsupported
+from frazil.catalog.names import full_name
+from frazil.errors import NoSuchNamespaceError, NoSuchViewError, Unsupported
 from frazil.maintain.procedures import Procedure
 from frazil.ops.table_changes import TableChange
-from frazil.spark.catalog.protocol import Insert, Parts, TableDefinition
+from frazil.spark.catalog.protocol import Insert, Parts, TableDefinition, ViewDefinition
 from frazil.spec.snapshot import MAIN_BRANCH
-from frazil.sql import results
+from frazil.sql import results, views
 from frazil.sql.alter import alter_table
 from frazil.sql.define import columns_of, creation
 from frazil.sql.procedures import call_procedure
@@ -79,6 +79,37 @@ class Served:
             result = table.overwrite(frame, overwrite_filter=insert.where, **arguments)
         results.note(self._spark, result)
 
+    # --- views
+
+    def list_views(self, namespace: Parts) -> Iterable[Parts]:
+        return views.list_views(self.catalog, namespace)
+
+    def load_view(self, parts: Parts, to_read: bool) -> ViewDefinition:
+        return views.definition_of(views.load_view(self.catalog, parts), full_name((self.name, *parts)), to_read)
+
+    def view_exists(self, parts: Parts) -> bool:
+        try:
+            views.load_view(self.catalog, parts)
+        except (NoSuchViewError, NoSuchNamespaceError):
+            return False
+        return True
+
+    def create_view(self, parts: Parts, definition: ViewDefinition) -> None:
+        views.create_view(self.catalog, parts, definition)
+
+    def replace_view(self, parts: Parts, definition: ViewDefinition, create: bool) -> None:
+        views.replace_view(self.catalog, parts, definition, create)
+
+    def alter_view(self, parts: Parts, removals: Iterable[str], updates: Mapping[str, str]) -> None:
+        views.alter_view(self.catalog, parts, removals, updates)
+
+    def drop_view(self, parts: Parts) -> None:
+        views.load_view(self.catalog, parts)
+        self.catalog.drop_view(parts)
+
+    def rename_view(self, parts: Parts, to: Parts) -> None:
+        self.catalog.rename_view(parts, to)
+
     # --- procedures
 
     def call(self, procedure: Procedure, arguments: Mapping[str, Any]) -> pa.Table:
@@ -119,9 +150,8 @@ class Served:
             self.drop_namespace(inner, cascade=True)
         for table in self.catalog.list_tables(namespace):
             self.catalog.drop_table(table)
-        with contextlib.suppress(Unsupported):  # a catalog that keeps no views has none
-            for view in self.catalog.list_views(namespace):
-                self.catalog.drop_view(view)
+        for view in self.list_views(namespace):
+            self.catalog.drop_view(view)
 
 
 class StagedRows:

@@ -26,24 +26,26 @@ from frazil.scan.suffixes import load_named
 from frazil.spark.catalog.functions import function_names, function_of
 from frazil.spark.catalog.procedures import UnboundProcedure, procedure_names, procedure_of
 from frazil.spark.catalog.protocol import Calls, Parts, TableDefinition
-from frazil.spark.catalog.proxy import Proxy
 from frazil.spark.catalog.staged import StagedTable
 from frazil.spark.catalog.table import ServedTable
+from frazil.spark.catalog.views import ServedViews
 from frazil.spark.door.iceberg_read import frame_of
 from frazil.spark.door.read_target import ReadRequest, ReadTarget, with_suffixes
 from frazil.spark.host import jvm_errors
 from frazil.spark.host.jvm import implementing
 from frazil.spark.host.jvm_catalog import CATALOG, CatalogTypes
 from frazil.spark.host.jvm_changes import table_changes
+from frazil.spark.host.jvm_relations import HAS_VIEWS
 
 _CAPABILITIES = ("SUPPORT_COLUMN_DEFAULT_VALUE",)
 _INTERFACES = ("StagingTableCatalog", "SupportsNamespaces", "ProcedureCatalog", "FunctionCatalog")
+_VIEWS = ("RelationCatalog",) if HAS_VIEWS else ()
 
 
-class ServedCatalog(Proxy):
+class ServedCatalog(ServedViews):
     """Answer Spark's calls for one catalog in one session. `calls`: what a statement does, as a user could have typed it."""
 
-    Java = implementing(*(CATALOG + name for name in _INTERFACES))
+    Java = implementing(*(CATALOG + name for name in (*_INTERFACES, *_VIEWS)))
 
     def __init__(self, types: CatalogTypes, spark: Any, calls: Calls):
         super().__init__(types, calls.name)
@@ -97,7 +99,12 @@ class ServedCatalog(Proxy):
     def loadTable(self, identifier: Any, *how: Any) -> Any:
         parts = self.types.names(identifier)
         with self._spark_errors(identifier):
-            return self._load(parts, *how)
+            try:
+                return self._load(parts, *how)
+            except NoSuchTableError:
+                if HAS_VIEWS or how:
+                    raise
+                return self._view(parts)
 
     def _load(self, parts: Parts, *how: Any) -> Any:
         request = self.types.table_request(*how)

@@ -29,6 +29,21 @@ class TableDefinition:
 
 
 @dataclass(frozen=True)
+class ViewDefinition:
+    """Describe a view. `text`: its query; `columns`: Spark's, with comments; `query_columns`: how the query's own columns are called;
+    `catalog` and `namespace`: those of names in the query that tell none; `properties`: the comment included; `schema_mode`: Spark's word
+    for what becomes of the view where the columns of its tables change."""
+
+    text: str
+    columns: s.StructType
+    query_columns: Sequence[str] = ()
+    catalog: str | None = None
+    namespace: Parts = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    schema_mode: str | None = None
+
+
+@dataclass(frozen=True)
 class Insert:
     """Describe an insert whose rows have the table's columns. `where`: the rows that they replace, as SQL text ("true": all of them), None:
     none; `dynamic`: they replace the partitions that they fall into; `options`: write options."""
@@ -73,6 +88,24 @@ class Calls(Protocol):
     def rename_table(self, parts: Parts, to: Parts) -> None: ...
 
     def insert(self, parts: Parts, frame: DataFrame, insert: Insert, branch: str | None) -> None: ...
+
+    # --- views
+
+    def list_views(self, namespace: Parts) -> Iterable[Parts]: ...
+
+    def load_view(self, parts: Parts, to_read: bool) -> ViewDefinition: ...
+
+    def view_exists(self, parts: Parts) -> bool: ...
+
+    def create_view(self, parts: Parts, definition: ViewDefinition) -> None: ...
+
+    def replace_view(self, parts: Parts, definition: ViewDefinition, create: bool) -> None: ...
+
+    def alter_view(self, parts: Parts, removals: Iterable[str], updates: Mapping[str, str]) -> None: ...
+
+    def drop_view(self, parts: Parts) -> None: ...
+
+    def rename_view(self, parts: Parts, to: Parts) -> None: ...
 
     # --- procedures
 

@@ -167,7 +167,13 @@ class ServedTable(Proxy):
     def newWriteBuilder(self, info: Any) -> Any:
         return WriteBuilder(self.types, self._described, self.types.pairs(info.options().asCaseSensitiveMap()), self._insert, self.spark)
 
-    def truncateTable(self) -> bool:
+    def supportedCustomMetrics(self) -> Any:
+        return self.types.no_metrics
+
+    def reportDriverMetrics(self) -> Any:
+        return self.types.no_task_metrics
+
+    def truncateTable(self, *context: Any) -> bool:
         self.calls.truncate(self.parts)
         return True
 

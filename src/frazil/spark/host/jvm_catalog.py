@@ -19,7 +19,7 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.sql import types as s
 
-from frazil.catalog.names import identifier_parts
+from frazil.catalog.names import full_name, identifier_parts
 from frazil.spark.host.jvm import CATALYST, EXPRESSIONS, SPARK, Jvm, each, jvm_of, listen
 
 CONNECTOR = SPARK + "sql.connector."
@@ -250,6 +250,20 @@ class CatalogTypes:
             table = self._table_constructor.newInstance(arguments)
         self._forget_old()
         return self._v1_table(table)
+
+    def view_table(self, name: Sequence[str], schema: Any, text: str, properties: Mapping[str, str]) -> Any:
+        """Return the V1Table that Spark's analyser replaces by the query of a view. `name`: with its catalog."""
+        *catalog, database, table = name
+        immutable = getattr(self.jvm.view, "org.apache.spark.api.python.PythonUtils").toScalaMap(self.string_map(properties))
+        places = {str(f.getName()): n for n, f in enumerate(self._table_constructor.getDeclaringClass().getDeclaredFields())}
+        with self._lock:
+            arguments = self._table_arguments.clone()
+        identifier = self._table_identifier(table, self._some(database), self._some(full_name(catalog)))
+        kind = getattr(self.jvm.view, CATALYST + "catalog.CatalogTableType").VIEW()
+        values = {"identifier": identifier, "tableType": kind, "schema": schema, "viewText": self._some(text), "properties": immutable}
+        for field_name, value in {**values, "viewOriginalText": self._some(text)}.items():
+            arguments[places[field_name]] = value
+        return self._v1_table(self._table_constructor.newInstance(arguments))
 
     def _forget_old(self) -> None:
         now = time.monotonic()
