@@ -19,7 +19,7 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.sql import types as s
 
-from frazil.catalog.names import identifier_parts
+from frazil.catalog.names import full_name, identifier_parts
 from frazil.spark.host.jvm import CATALYST, EXPRESSIONS, SPARK, Jvm, each, jvm_of, listen, scala_seq
 from frazil.spark.host.jvm_plans import NodeKind, kind_of
 from frazil.spark.host.jvm_views import Rule
@@ -224,8 +224,20 @@ class CatalogTypes:
 
     def _one_transform(self, name: str, arguments: Sequence[object]) -> Any:
         make = self._expressions
+        match name, arguments:  # Spark shows these, and only these, as partition columns and buckets
+            case "identity", [column]:
+                return make.identity(column)
+            case "bucket", [int(count), column]:
+                return make.bucket(count, self.strings([str(column)]))
+            case ("years" | "months" | "days" | "hours"), [column]:
+                return getattr(make, name)(column)
         terms = [make.literal(a) if isinstance(a, int) else make.column(str(a)) for a in arguments]
         return make.apply(name, self.array(getattr(self.jvm.view, CONNECTOR + "expressions.Expression"), terms))
+
+    def catalog_capabilities(self, names: Sequence[str]) -> Any:
+        """Make the set of a catalog's capabilities."""
+        kind = getattr(self.jvm.view, CATALOG + "TableCatalogCapability")
+        return self.string_set([kind.valueOf(name) for name in names])
 
     def capabilities(self, names: Sequence[str]) -> Any:
         """Make the set of a table's capabilities."""
@@ -292,6 +304,20 @@ class CatalogTypes:
         hiding = self._project(visible, plan)
         hiding.setTagValue(self._hidden_tag, invisible)
         return hiding
+
+    def view_table(self, name: Sequence[str], schema: Any, text: str, properties: Mapping[str, str]) -> Any:
+        """Return the V1Table that Spark's analyser replaces by the query of a view. `name`: with its catalog."""
+        *catalog, database, table = name
+        immutable = getattr(self.jvm.view, "org.apache.spark.api.python.PythonUtils").toScalaMap(self.string_map(properties))
+        places = {str(f.getName()): n for n, f in enumerate(self._table_constructor.getDeclaringClass().getDeclaredFields())}
+        with self._lock:
+            arguments = self._table_arguments.clone()
+        identifier = self._table_identifier(table, self._some(database), self._some(full_name(catalog)))
+        kind = getattr(self.jvm.view, CATALYST + "catalog.CatalogTableType").VIEW()
+        values = {"identifier": identifier, "tableType": kind, "schema": schema, "viewText": self._some(text), "properties": immutable}
+        for field_name, value in {**values, "viewOriginalText": self._some(text)}.items():
+            arguments[places[field_name]] = value
+        return self._v1_table(self._table_constructor.newInstance(arguments))
 
     def _forget_old(self) -> None:
         now = time.monotonic()
