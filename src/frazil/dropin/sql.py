@@ -9,6 +9,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 
 from frazil.dropin.catalogs import register
+from frazil.dropin.default_catalog import serve_default
 from frazil.dropin.sql_names import SessionNames
 from frazil.errors import InvalidInput
 from frazil.spark.host.fall_back import fall_back
@@ -22,6 +23,7 @@ from frazil.table.engines import active_session
 def run(spark_sql: Callable[..., Any], spark: Any, sqlQuery: str, args: Any = None, **named: Any) -> Any:
     """Run a statement, after the session's catalogs were looked over: settings may have changed."""
     register(spark)
+    serve_default(spark, sqlQuery)
     with quietly():
         return spark_sql(sqlQuery, args, **named)
 
@@ -37,6 +39,7 @@ def sql(sqlQuery: str, spark: Any = None, args: Any = None, **named: Any) -> Any
         raise InvalidInput("frazil.sql needs a running SparkSession.", hint="frazil.spark_session() starts one.")
     register(session)
     take_statements(session)
+    serve_default(session, sqlQuery)
     with quietly():
         return session.sql(sqlQuery, args, **named)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +56,10 @@ class SessionNames:
             hint = "Write to the table, or to a branch of it."
             raise InvalidInput(f"Cannot write to {full_name(name)}: only branches take writes.", hint=hint)
         return table, str(selector["branch"])
+
+    def catalogs(self) -> Collection[str]:
+        """Return the names of the catalogs that Frazil serves."""
+        return served_catalogs(self.spark)
 
     def spelled(self, name: Name) -> Name:
         """Return the name with its catalog and namespace, by which expressions may call the table."""

@@ -27,7 +27,7 @@ from frazil.scan.suffixes import load_named
 from frazil.spark.catalog.functions import function_names, function_of
 from frazil.spark.catalog.procedures import UnboundProcedure, procedure_names, procedure_of
 from frazil.spark.catalog.protocol import Calls, Parts, TableDefinition
-from frazil.spark.catalog.relation import replaces_partitions, stated_options, table_rows
+from frazil.spark.catalog.relation import stated_options, table_rows
 from frazil.spark.catalog.staged import StagedTable
 from frazil.spark.catalog.table import ServedTable
 from frazil.spark.catalog.views import ServedViews
@@ -115,7 +115,7 @@ class ServedCatalog(ServedViews):
         own, name = parts[: len(parts) - len(suffixes)], full_name(named)
         if request.writes:
             branch = _written_branch(with_suffixes(ReadTarget(name, loaded, ReadRequest(name)), suffixes), name)
-            return ServedTable(self.types, self.spark, self.calls, own, loaded, branch, replaces_partitions(self.spark, request, asked))
+            return ServedTable(self.types, self.spark, self.calls, own, loaded, branch)
         if not asked.as_relation:
             return ServedTable(self.types, self.spark, self.calls, own, loaded)
         options = {**request.options, **stated_options(self.spark, asked, named)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,15 +16,16 @@ from frazil.expr.sql_text import back_quoted
 from frazil.spark.door.engine import engine_on
 from frazil.spark.door.iceberg_read import frame_of
 from frazil.spark.door.read_target import ReadTarget
-from frazil.spark.host.jvm_catalog import Asked, TableRequest, current_catalog, current_namespace, options_of
+from frazil.spark.host.jvm_catalog import Asked, current_catalog, current_namespace, options_of
 from frazil.spark.scan.file_index import titled
 from frazil.spec.schema import METADATA_COLUMNS
 
+_PART = r"(?:`(?:[^`]|``)+`|\w+)"
 _NAMES = re.compile(r"\b(?:" + "|".join(sorted(METADATA_COLUMNS)) + r")\b", re.IGNORECASE)
 _OPTIONS = re.compile(r"\bwith\s*\(\s*['\"`\w.-]+['\"`]?\s*[=]?\s*['\"\w]", re.IGNORECASE)
 _OF_A_FRAME = ("_file", "_pos", "_spec_id")
-_PARTITION = re.compile(r"\bpartition\s*\(([^)]*)\)", re.IGNORECASE)
-_OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
+REPLACES = re.compile(r"\binsert\s+overwrite\b", re.IGNORECASE)
+_FULL = re.compile(rf"({_PART})(?:\s*\.\s*{_PART}){{3}}")
 _MARK = "__metadata_col"  # Spark's key of an attribute that is a metadata column
 
 
@@ -69,14 +70,14 @@ def stated_options(spark: Any, asked: Asked, parts: tuple[str, ...]) -> Mapping[
     return dict(distinct.pop()) if distinct else {}
 
 
-def replaces_partitions(spark: Any, request: TableRequest, asked: Asked) -> frozenset[str] | None:
-    """Tell whether an INSERT OVERWRITE replaces the partitions that its rows fall into (spark.sql.sources.partitionOverwriteMode=dynamic):
-    None if not, else the columns, in small letters, to which its PARTITION clause gives a value."""
-    if "DELETE" not in request.writes or str(spark.conf.get(_OVERWRITE_MODE, "static")).lower() != "dynamic":
-        return None
-    clause = None if asked.text is None else _PARTITION.search(asked.text)
-    terms = [] if clause is None else clause[1].split(",")
-    return frozenset(term.partition("=")[0].strip().strip("`").lower() for term in terms if "=" in term)
+def replaces_partitions(spark: Any) -> bool:
+    """Tell whether an INSERT OVERWRITE of a session replaces the partitions that its rows fall into."""
+    return str(spark.conf.get("spark.sql.sources.partitionOverwriteMode", "static")).lower() == "dynamic"
 
 
-__all__ = ["replaces_partitions", "stated_options", "table_rows"]
+def names_columns_in_full(text: str, catalogs: Collection[str]) -> bool:
+    """Tell whether a text may name a column by its table's full name, as in `catalog.db.t.column`."""
+    return any(name in text for name in catalogs) and any(m[1].strip("`") in catalogs for m in _FULL.finditer(text))
+
+
+__all__ = ["REPLACES", "names_columns_in_full", "replaces_partitions", "stated_options", "table_rows"]

@@ -65,9 +65,9 @@ def current_namespace(spark: Any) -> tuple[str, ...]:
     return tuple(map(str, spark._jsparkSession.sessionState().catalogManager().currentNamespace()))
 
 
-def with_full_names(spark: Any, sql: str, name_of: Callable[[tuple[str, ...]], tuple[str, ...]]) -> Any:
+def with_full_names(spark: Any, plan: Any, name_of: Callable[[tuple[str, ...]], Sequence[str]]) -> Any:
     """Return a statement's parsed plan in which each table also has the alias of its full name, so that `catalog.db.t.column` is resolved.
-    `name_of`: the full name that parts mean. Raises what Spark's parser raises."""
+    `name_of`: the full name that parts mean."""
     catalyst = getattr(spark._jvm, CATALYST.removesuffix("."))
 
     def named(node: Any) -> Any:
@@ -77,8 +77,31 @@ def with_full_names(spark: Any, sql: str, name_of: Callable[[tuple[str, ...]], t
         return catalyst.plans.logical.SubqueryAlias(catalyst.AliasIdentifier(name, scala_seq(spark, above)), node)
 
     listen(spark)
-    plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(sql)
     return plan.transformUpWithSubqueries(Rule(named))
+
+
+def with_partitions_replaced(spark: Any, plan: Any, is_ours: Callable[[tuple[str, ...]], bool]) -> Any:
+    """Return a statement's parsed plan in which an INSERT OVERWRITE that replaces the partitions of its rows is an INSERT INTO with the
+    option `overwrite-mode`. Spark plans such an overwrite only for tables that its executors write to. `is_ours`: by a table's name."""
+
+    def inserting(node: Any) -> Any:
+        if kind_of(node) != "InsertIntoStatement" or not node.overwrite() or kind_of(node.table()) != NodeKind.UNRESOLVED_RELATION:
+            return node
+        table = node.table()
+        if not is_ours(tuple(map(str, each(table.multipartIdentifier())))):
+            return node
+        fields = {str(node.productElementName(n)): node.productElement(n) for n in range(node.productArity())}
+        options = spark._jvm.java.util.HashMap(table.options().asCaseSensitiveMap())
+        options.put(OVERWRITE_MODE, "dynamic")
+        insensitive = getattr(spark._jvm, SPARK + "sql.util.CaseInsensitiveStringMap")(options)
+        fields["table"] = table.copy(table.multipartIdentifier(), insensitive, table.isStreaming())
+        return node if fields["ifPartitionNotExists"] else node.copy(*({**fields, "overwrite": False}.values()))
+
+    listen(spark)
+    return plan.transformUp(Rule(inserting))
+
+
+OVERWRITE_MODE = "overwrite-mode"
 
 
 def options_of(spark: Any, sql: str, names: Collection[tuple[str, ...]]) -> list[dict[str, str]]:
@@ -97,6 +120,11 @@ def options_of(spark: Any, sql: str, names: Collection[tuple[str, ...]]) -> list
     listen(spark)
     plan.transformUpWithSubqueries(Rule(look))
     return in_text
+
+
+def has_database(spark: Any, name: str) -> bool:
+    """Tell whether Spark's own catalog has a database."""
+    return bool(spark._jsparkSession.sessionState().catalog().databaseExists(name))
 
 
 def settings_mark(spark: Any) -> Any:
@@ -373,6 +401,10 @@ class CatalogTypes:
         """Return the transforms among the arguments of `createTable`."""
         return arguments[0].partitions() if len(arguments) == 1 else arguments[1]
 
+    def within(self, prefix: tuple[str, ...]) -> Any:
+        """Return the values for a catalog that is a namespace of another one."""
+        return _Within(self, prefix)
+
     # --- who asks
 
     def asked(self) -> Asked:
@@ -427,6 +459,20 @@ class CatalogTypes:
             case (_, [left, right]) if not name.isidentifier():
                 return f"{left} {name} {right}"
         return f"{name.lower()}({', '.join(children)})"
+
+
+class _Within:
+    """Act as CatalogTypes for a catalog that is a namespace of another one: names begin with the namespace."""
+
+    def __init__(self, types: CatalogTypes, prefix: tuple[str, ...]):
+        self._types, self._prefix = types, prefix
+
+    def names(self, identifier: Any) -> tuple[str, ...]:
+        """Return the parts of an Identifier, the whole namespace first."""
+        return (*self._prefix, *self._types.names(identifier))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._types, name)
 
 
 def catalog_types(spark: Any) -> CatalogTypes:
