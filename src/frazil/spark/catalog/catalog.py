@@ -121,10 +121,11 @@ class ServedCatalog(ServedViews):
         options = {**request.options, **stated_options(self.spark, asked, named)}
         read = read_request({**options, "path": name}, session_zone(self.spark)) if options else ReadRequest(name)
         if read.selectors and request.selectors:
-            raise InvalidInput(f"{name} has a time to travel to, and the options {', '.join(read.selectors)}.", hint="Give one.", table=name)
+            both = ", ".join(read.selectors)
+            raise InvalidInput(f"{name} has a time to travel to, and the options {both}.", hint="Give one.", table=name)
         selectors = {**read.selectors, **request.selectors}
         target = with_suffixes(ReadTarget(name, loaded, read, None, selectors, self.calls.backend), suffixes)
-        frame, hidden = table_rows(self.spark, target, asked)
+        frame, hidden = table_rows(self.spark, target, asked, self.types)
         return self.types.relation(self.spark, self.calls.name, parts, frame, hidden)
 
     def _find(self, parts: Parts) -> tuple[LoadedTable, list[str]]:
