@@ -3,27 +3,39 @@ that it cannot parse or plan."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 
 from frazil.dropin.catalogs import register
-from frazil.dropin.sql_names import SessionNames
+from frazil.dropin.sql_names import ConnectNames, SessionNames, names_one_of
 from frazil.errors import InvalidInput
 from frazil.spark.host.fall_back import fall_back
 from frazil.spark.host.jvm import NOT_AS_KNOWN, jvm_of
 from frazil.spark.host.jvm_parser import parse_by
 from frazil.spark.host.quiet import quietly
+from frazil.sql.connect import ConnectStatements
 from frazil.sql.statements import SessionStatements
 from frazil.table.engines import active_session
 
 
 def run(spark_sql: Callable[..., Any], spark: Any, sqlQuery: str, args: Any = None, **named: Any) -> Any:
-    """Run a statement, after the session's catalogs were looked over: settings may have changed."""
+    """Run a statement, after the session's catalogs were looked over: settings may have changed. On Spark Connect, whose server does not
+    know Frazil's catalogs, those about their tables are run from here."""
+    if jvm_of(spark) is None:
+        return _on_connect(spark_sql, spark, sqlQuery, args, named)
     register(spark)
     with quietly():
         return spark_sql(sqlQuery, args, **named)
+
+
+def _on_connect(spark_sql: Callable[..., Any], spark: Any, text: str, args: Any, named: Mapping[str, Any]) -> Any:
+    if not named and names_one_of(spark, text):
+        answer = ConnectStatements(spark, ConnectNames(spark)).run(text, args)
+        if answer is not None:
+            return answer
+    return spark_sql(text, args, **named)
 
 
 def sql(sqlQuery: str, spark: Any = None, args: Any = None, **named: Any) -> Any:
@@ -37,8 +49,7 @@ def sql(sqlQuery: str, spark: Any = None, args: Any = None, **named: Any) -> Any
         raise InvalidInput("frazil.sql needs a running SparkSession.", hint="frazil.spark_session() starts one.")
     register(session)
     take_statements(session)
-    with quietly():
-        return session.sql(sqlQuery, args, **named)
+    return run(session.sql, session, sqlQuery, args, **named)
 
 
 def take_statements(spark: Any) -> None:

@@ -4,13 +4,14 @@ own, with the place in the user's text; conditions and values become texts of Fr
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 
 from frazil.catalog.names import full_name
-from frazil.errors import FrazilError, Unsupported
+from frazil.errors import FrazilError, SchemaMismatch, Unsupported
 from frazil.expr.parse import parse
 from frazil.expr.sql_text import back_quoted
 from frazil.rows.assign import typed_name
@@ -69,7 +70,7 @@ def _delete(parsed: ParsedStatement, table: Name, called: Name, target: DataFram
 
 def _update(parsed: ParsedStatement, table: Name, called: Name, target: DataFrame, schema: Schema) -> Statement:
     analysed = parsed.analysed(target)
-    _check_policy(parsed.spark, (analysed,), schema)
+    _check_policy(parsed.spark, analysed.assignments)
     values = []
     for assignment, resolved in zip(parsed.assignments, analysed.assignments, strict=True):
         text = None if assignment.is_default else _text(parsed.spark, resolved.value, target)
@@ -84,7 +85,8 @@ def _update(parsed: ParsedStatement, table: Name, called: Name, target: DataFram
 
 def _merge(parsed: ParsedStatement, table: Name, called: Name, target: DataFrame, schema: Schema) -> Statement:
     if not parsed.evolves:  # with it the statement may name columns that the table does not have yet
-        _check_policy(parsed.spark, parsed.analysed(target).clauses, schema)
+        analysed = parsed.analysed(target)
+        _check_policy(parsed.spark, (a for clause in analysed.clauses for a in clause.assignments))
     source = parsed.source
     clauses = tuple(_clause(parsed, action, called, schema) for action in parsed.clauses)
     merge = Merge(parsed.column(parsed.on), clauses, back_quoted(called), "", parsed.evolves)
@@ -125,9 +127,16 @@ def _text(spark: Any, expression: Any, target: DataFrame) -> str | None:
         return None
 
 
-def _check_policy(spark: Any, holders: Any, schema: Schema) -> None:
-    """Raise Unsupported for the store assignment policies that values are not cast by."""
+def _check_policy(spark: Any, assignments: Iterable[Assignment]) -> None:
+    """Raise SchemaMismatch for a value whose type the session's store assignment policy does not allow for its column, and Unsupported for
+    the policy LEGACY, as Spark does for tables of other formats than its own."""
     policy = str(spark.conf.get(_POLICY, "ANSI")).upper()
     if policy == "LEGACY":
         hint = f"Set {_POLICY} to ANSI."
         raise Unsupported(f"{_POLICY}=LEGACY is not allowed for UPDATE and MERGE of Iceberg tables.", hint=hint)
+    for assignment in assignments:
+        if not assignment.is_default and not assignment.stores_under(spark, policy):
+            have, want = assignment.types
+            column = ".".join(assignment.key).replace("`", "")
+            hint = "Write the CAST out."
+            raise SchemaMismatch(f"Column {column}: cannot safely cast {have} to {want} ({_POLICY}={policy}).", hint=hint, column=column)

@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 
-from frazil.spark.host.jvm import SPARK, each, listen, scala_seq
+from frazil.spark.host.jvm import EXPRESSIONS, SPARK, each, listen, scala_seq
 from frazil.spark.host.jvm_plans import NodeKind, analysed_plan, column_of, frame_of, is_subquery, kind_of, selected_expressions
 from frazil.spark.host.jvm_views import Rule
 
@@ -201,11 +201,30 @@ def parsed_statement(spark: Any, plan: Any) -> ParsedStatement | None:
 
 @dataclass(frozen=True)
 class Assignment:
-    """Hold `key = value`: the parts of a column's name, and a Catalyst expression. `is_default`: the value is the word DEFAULT."""
+    """Hold `key = value`: the parts of a column's name, and Catalyst expressions. `is_default`: the value is the word DEFAULT."""
 
     key: Parts
+    target: Any
     value: Any
     is_default: bool
+
+
+    def stores_under(self, spark: Any, policy: str) -> bool:
+        """Tell whether a store assignment policy (ANSI or STRICT) allows the value's type for the column's. Of an analysed assignment; nested
+        types, of which the policy speaks member by member, are left to the write."""
+        have, want = self.value.dataType(), self.target.dataType()
+        if {kind_of(have), kind_of(want)} & _NESTED or have.typeName() == "void":
+            return True
+        rules = getattr(spark._jvm, EXPRESSIONS + "Cast")
+        return bool((rules.canANSIStoreAssign if policy == "ANSI" else rules.canUpCast)(have, want))
+
+    @property
+    def types(self) -> tuple[str, str]:
+        """Return the types of value and column as Spark writes them, of an analysed assignment."""
+        return str(self.value.dataType().sql()), str(self.target.dataType().sql())
+
+
+_NESTED = {"StructType", "ArrayType", "MapType"}
 
 
 @dataclass(frozen=True)
@@ -227,7 +246,7 @@ def _action(action: Any, matched: bool, by_source: bool) -> Action:
 
 
 def _assignments(node: Any) -> list[Assignment]:
-    return [Assignment(_key(a.key()), a.value(), _is_default(a.value())) for a in each(node.assignments())]
+    return [Assignment(_key(a.key()), a.key(), a.value(), _is_default(a.value())) for a in each(node.assignments())]
 
 
 def _key(key: Any) -> Parts:
