@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from frazil.dropin.sql import sql as sql
     from frazil.ops.result import CommitResult as CommitResult
     from frazil.spark.streams.files import write_stream_files as write_stream_files
-    from frazil.sql.results import last_result as last_result
     from frazil.spec.partitioning import UNPARTITIONED_PARTITION_SPEC as UNPARTITIONED_PARTITION_SPEC
     from frazil.spec.partitioning import PartitionField as PartitionField
     from frazil.spec.partitioning import PartitionSpec as PartitionSpec
@@ -67,6 +66,7 @@ if TYPE_CHECKING:
     from frazil.spec.sorting import SortDirection as SortDirection
     from frazil.spec.sorting import SortField as SortField
     from frazil.spec.sorting import SortOrder as SortOrder
+    from frazil.sql.results import last_result as last_result
     from frazil.table.caches import clear_caches as clear_caches
     from frazil.table.catalog import Catalog as Catalog
     from frazil.table.handed.actions import Actions as Actions

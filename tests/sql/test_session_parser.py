@@ -74,7 +74,7 @@ def test_spark_s_parser_refuses_the_extension_statements(plain_spark, statement)
         parser_of(plain_spark).parsePlan(f"ALTER TABLE c.db.t {statement}")
 
 
-def test_where_spark_is_built_otherwise_the_session_is_prepared_without_and_a_warning_says_what_is_lost(plain_spark, tmp_path, monkeypatch, caplog):
+def test_where_spark_is_built_otherwise_spark_sql_asks_and_a_warning_says_what_is_lost(plain_spark, tmp_path, monkeypatch, caplog):
     from frazil.dropin import sql
 
     def changed(*_):
@@ -87,4 +87,9 @@ def test_where_spark_is_built_otherwise_the_session_is_prepared_without_and_a_wa
     assert [r for r in caplog.records if "DELETE, UPDATE, MERGE" in r.getMessage()]
     with lake_of(session, tmp_path) as lake:
         lake.table()
-        assert lake.sql("SELECT count(*) FROM lake.db.t").first()[0] == 4
+        lake.sql("DELETE FROM lake.db.t WHERE id = 1")
+        lake.sql("ALTER TABLE lake.db.t CREATE TAG v1")
+        assert lake.sql("SELECT count(*) FROM lake.db.t").first()[0] == 3
+        assert "v1" in lake.catalog.load_table("db.t").refs()
+        with pytest.raises(ParseException):
+            lake.sql("SELEC 1")

@@ -3,6 +3,7 @@ that it cannot parse or plan."""
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -19,14 +20,20 @@ from frazil.sql.connect import ConnectStatements
 from frazil.sql.statements import SessionStatements
 from frazil.table.engines import active_session
 
+_STATEMENTS: weakref.WeakKeyDictionary[Any, SessionStatements | None] = weakref.WeakKeyDictionary()
+"""By session, what `spark.sql` has to ask; None where the session's parser asks it."""
+
 
 def run(spark_sql: Callable[..., Any], spark: Any, sqlQuery: str, args: Any = None, **named: Any) -> Any:
-    """Run a statement, after the session's catalogs were looked over: settings may have changed. On Spark Connect, whose server does not
-    know Frazil's catalogs, those about their tables are run from here."""
+    """Run a statement, after the session's catalogs were looked over: settings may have changed, and the session of a streaming query's
+    batch is a copy. On Spark Connect, whose server does not know Frazil's catalogs, statements about their tables are run from here."""
     if jvm_of(spark) is None:
         return _on_connect(spark_sql, spark, sqlQuery, args, named)
     register(spark)
+    statements = take_statements(spark)
     with quietly():
+        if statements is not None and statements.run_text(sqlQuery):
+            return spark.range(0).select()
         return spark_sql(sqlQuery, args, **named)
 
 
@@ -52,13 +59,18 @@ def sql(sqlQuery: str, spark: Any = None, args: Any = None, **named: Any) -> Any
     return run(session.sql, session, sqlQuery, args, **named)
 
 
-def take_statements(spark: Any) -> None:
-    """Let a classic session hand over the statements that Spark cannot parse or plan. Where Spark's inside has changed, it does not, and a
-    warning says so once."""
+def take_statements(spark: Any) -> SessionStatements | None:
+    """Let a classic session hand over the statements that Spark cannot parse or plan, wherever they come from. Where Spark's inside has
+    changed, a warning says so once, and the statements are returned: then `spark.sql` has to ask them."""
     if jvm_of(spark) is None:
-        return
-    try:
-        parse_by(spark, SessionStatements(spark, SessionNames(spark)))
-    except (*NOT_AS_KNOWN, Py4JJavaError) as error:
-        loss = "DELETE, UPDATE, MERGE and Iceberg's extension statements are not taken; the methods of tables are."
-        fall_back("The parser of a session", error, loss)
+        return None
+    if spark not in _STATEMENTS:
+        statements = SessionStatements(spark, SessionNames(spark))
+        _STATEMENTS[spark] = None
+        try:
+            parse_by(spark, statements)
+        except (*NOT_AS_KNOWN, Py4JJavaError) as error:
+            loss = "DELETE, UPDATE, MERGE and Iceberg's extension statements are taken from spark.sql without parameters only."
+            fall_back("The parser of a session", error, loss)
+            _STATEMENTS[spark] = statements
+    return _STATEMENTS[spark]

@@ -1,5 +1,5 @@
-"""Take statements of a Spark Connect session, whose parser is out of reach: extension statements by Frazil's grammar, those that change rows
-by sqlglot's (the extra `connect-sql`). Tables of Frazil's within queries become temporary views of the session.
+"""Take statements of a Spark Connect session, whose parser is out of reach: extension statements by Frazil's grammar, those that change
+rows by sqlglot's (the extra `connect-sql`). Tables of Frazil's within queries become temporary views of the session.
 
 Both give the nodes that `run` takes, as from a classic session. What else is about tables of Frazil's is refused by name.
 """
@@ -57,8 +57,9 @@ class ConnectStatements:
         statement = self._node(tree, evolves)
         if statement is None or not self.names.is_ours(statement.table):
             kind = tree.key.upper()
+            text = f"{kind} of Iceberg tables is not supported through Spark Connect."
             hint = "Use the methods of the table, or a classic session."
-            raise Unsupported(f"{kind} of Iceberg tables is not supported through Spark Connect.", hint=hint, table=full_name(_name(ours[0])))
+            raise Unsupported(text, hint=hint, table=full_name(_name(ours[0])))
         return self._ran(statement)
 
     def _ran(self, statement: Statement) -> Any:
@@ -143,8 +144,9 @@ class ConnectStatements:
         expression = self._of_views(expression)
 
         def plain(node: Any) -> Any:
-            is_own = isinstance(node, self._exp.Column) and node.table.lower() == alias.lower() and node.find_ancestor(self._exp.Query) is None
-            return self._exp.column(node.this.copy()) if is_own else node
+            if not isinstance(node, self._exp.Column) or node.table.lower() != alias.lower():
+                return node
+            return node if node.find_ancestor(self._exp.Query) is not None else self._exp.column(node.this.copy())
 
         return str((expression.transform(plain) if alias else expression).sql(dialect=_DIALECT))
 

@@ -68,7 +68,7 @@ def parse_extension(text: str) -> Statement | None:
     return None
 
 
-# Forms --------------------------------------------------------------------------------------------------------------------------------------
+# Forms ----------------------------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ _SEVERAL = ("write", "retention")
 """Slots that are read into several fields."""
 
 
-# Slots --------------------------------------------------------------------------------------------------------------------------------------
+# Slots ----------------------------------------------------------------------------------------------------------------------------------
 
 
 class _Reader:
@@ -164,7 +164,8 @@ class _Reader:
         start = max(self.text.rfind("\n", 0, token.position) + 1, token.position - 60)
         line = self.text[start:].split("\n", 1)[0][:120]
         near = f"{token.text!r}" if token.text else "end of the statement"
-        message = f"Syntax error at or near {near}, position {token.position + 1}: {problem}.\n  {line}\n  {' ' * (token.position - start)}^"
+        place = f"{line}\n  {' ' * (token.position - start)}^"
+        message = f"Syntax error at or near {near}, position {token.position + 1}: {problem}.\n  {place}"
         return ParseError(message, position=token.position, hint="docs/sql.md lists the statements of Iceberg's SQL extensions.")
 
     def comes(self, *words: str) -> bool:

@@ -6,9 +6,11 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from pyspark.errors import ParseException
+
 from frazil.catalog.names import identifier_parts
 from frazil.errors import FrazilError, NoSuchTableError
-from frazil.spark.host.jvm_statements import ParsedStatement, parsed_statement
+from frazil.spark.host.jvm_statements import ParsedStatement, parsed_plan, parsed_statement
 from frazil.spark.host.settings import is_case_sensitive
 from frazil.sql.from_spark import node_of
 from frazil.sql.grammar import parse_extension
@@ -57,6 +59,20 @@ class SessionStatements:
         if name is None:  # IDENTIFIER computes it, when the statement runs
             return True
         return self.names.may_be_ours(name) if in_script else self.names.is_ours(name)
+
+    def run_text(self, text: str) -> bool:
+        """Run the text of a statement if it is taken, and tell so: for sessions whose parser cannot ask."""
+        try:
+            plan = parsed_plan(self.spark, text)
+        except ParseException:
+            if not self.takes_refused(text):
+                return False
+            self.run(text)
+            return True
+        if not self.may_take(text) or not self.takes(plan, False):
+            return False
+        self.run(plan)
+        return True
 
     def run(self, statement: Any) -> None:
         """Run a statement: a parsed plan, or the text of an extension statement."""

@@ -10,7 +10,6 @@ from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names, stor
 from frazil.catalog.names import full_name, identifier_parts
 from frazil.catalog.path import load_location
 from frazil.errors import InvalidInput, Unsupported
-from frazil.ops.session import Session
 from frazil.scan.suffixes import CHANGES, load_named, read_suffixes, split_location
 from frazil.table.catalog import Catalog
 from frazil.table.changelog import ChangesScan

@@ -120,7 +120,11 @@ class ParsedStatement:
     def clauses(self) -> list[Action]:
         """Return the clauses of MERGE, those of a kind in order."""
         plan = self.plan
-        kinds = ((plan.matchedActions(), True, False), (plan.notMatchedActions(), False, False), (plan.notMatchedBySourceActions(), False, True))
+        kinds = (
+            (plan.matchedActions(), True, False),
+            (plan.notMatchedActions(), False, False),
+            (plan.notMatchedBySourceActions(), False, True),
+        )
         return [_action(a, matched, by_source) for actions, matched, by_source in kinds for a in each(actions)]
 
     @property
@@ -190,6 +194,11 @@ class ParsedStatement:
         frame_of(self.spark, self.plan if self.around is None else self.around)
 
 
+def parsed_plan(spark: Any, text: str) -> Any:
+    """Return the plan of a statement as the session's parser makes it. Raises PySpark's ParseException."""
+    return spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
+
+
 def parsed_statement(spark: Any, plan: Any) -> ParsedStatement | None:
     """Return a parsed plan as a statement; None for any other plan."""
     kind, around = kind_of(plan), None
@@ -210,7 +219,7 @@ class Assignment:
 
 
     def stores_under(self, spark: Any, policy: str) -> bool:
-        """Tell whether a store assignment policy (ANSI or STRICT) allows the value's type for the column's. Of an analysed assignment; nested
+        """Tell whether a store assignment policy (ANSI or STRICT) allows a value's type for its column's. For analysed assignments; nested
         types, of which the policy speaks member by member, are left to the write."""
         have, want = self.value.dataType(), self.target.dataType()
         if {kind_of(have), kind_of(want)} & _NESTED or have.typeName() == "void":
