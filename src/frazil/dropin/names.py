@@ -9,10 +9,12 @@ from typing import Any
 from frazil.catalog import load_backend
 from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names, home
 from frazil.catalog.names import full_name, identifier_parts
+from frazil.dropin.catalogs import register, served_catalogs
 from frazil.errors import FrazilError, InvalidInput, NoSuchTableError, NotFound
 from frazil.spark.door.read_target import locate, read_request
 from frazil.spark.door.session_catalogs import session_catalogs
 from frazil.spark.host.jvm import class_is_loaded
+from frazil.spark.host.jvm_catalog import current_catalog
 from frazil.spark.host.quiet import quietly
 
 _PREFIX = "spark.sql.catalog."
@@ -33,11 +35,26 @@ def is_catalog(spark: Any, name: str, default: bool = True) -> bool:
 
     `default`: whether the name of the default catalog counts without being configured.
     """
+    register(spark)
+    if name in served_catalogs(spark):
+        return True
     settings = session_catalogs(spark)
     if name == "spark_catalog" or name not in {*configured_names(settings), *([DEFAULT_CATALOG] if default else [])}:
         return False
     jvm_class = settings.get(_PREFIX + name)
     return not (jvm_class and class_is_loaded(spark, jvm_class))
+
+
+def is_served(spark: Any, name: str) -> bool:
+    """Tell whether Spark itself finds a name among Frazil's catalogs: it begins with one of them, or one of them is the current one."""
+    served = served_catalogs(spark)
+    if not served or "/" in name:
+        return False
+    try:
+        first, *rest = identifier_parts(name)
+    except InvalidInput:
+        return False
+    return bool(rest) and first in served or current_catalog(spark) in served
 
 
 def is_ours(spark: Any, name: str) -> bool:

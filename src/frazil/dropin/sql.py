@@ -10,6 +10,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 
 from frazil.dropin.catalogs import register
+from frazil.dropin.default_catalog import serve_default
 from frazil.dropin.sql_names import ConnectNames, SessionNames, names_one_of
 from frazil.errors import InvalidInput
 from frazil.spark.host.fall_back import fall_back
@@ -31,6 +32,7 @@ def run(spark_sql: Callable[..., Any], spark: Any, sqlQuery: str, args: Any = No
         return _on_connect(spark_sql, spark, sqlQuery, args, named)
     register(spark)
     statements = take_statements(spark)
+    serve_default(spark, sqlQuery)
     with quietly():
         if statements is not None and statements.run_text(sqlQuery):
             return spark.range(0).select()

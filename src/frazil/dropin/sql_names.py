@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +50,10 @@ class SessionNames:
             head, branch = split_branch(full_name(name))
             return open_table(head, {}, self.spark), branch
         return _opened(*within)
+
+    def catalogs(self) -> Collection[str]:
+        """Return the names of the catalogs that Frazil serves."""
+        return served_catalogs(self.spark)
 
     def spelled(self, name: Name) -> Name:
         """Return the name with its catalog and namespace, by which expressions may call the table."""
@@ -97,6 +102,10 @@ class ConnectNames:
             return _opened(catalog, name[1:])
         head, branch = split_branch(full_name(name))
         return open_table(head, {}, self.spark), branch
+
+    def catalogs(self) -> Collection[str]:
+        """Return the names of the catalogs of `frazil.load_catalog(name, …)`."""
+        return loaded_catalogs()
 
     def spelled(self, name: Name) -> Name:
         """Return the name as it is."""

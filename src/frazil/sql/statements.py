@@ -10,6 +10,8 @@ from pyspark.errors import ParseException
 
 from frazil.catalog.names import identifier_parts
 from frazil.errors import FrazilError, NoSuchTableError
+from frazil.spark.catalog.relation import REPLACES, names_columns_in_full, replaces_partitions
+from frazil.spark.host.jvm_catalog import with_full_names, with_partitions_replaced
 from frazil.spark.host.jvm_statements import ParsedStatement, parsed_plan, parsed_statement
 from frazil.spark.host.settings import is_case_sensitive
 from frazil.sql.from_spark import node_of
@@ -37,6 +39,14 @@ class SessionStatements:
         first = _FIRST_WORD.match(text)
         word = first[1].lower() if first else ""
         return word in _OF_INTEREST and (word not in _MAY_HOLD_ONE or _WITHIN.search(text) is not None)
+
+    def adapted(self, text: str, plan: Any) -> Any:
+        """Return a plan in which overwrites of partitions are told to the table, and columns can be called by a table's full name."""
+        if REPLACES.search(text) and replaces_partitions(self.spark):
+            plan = with_partitions_replaced(self.spark, plan, self.names.is_ours)
+        if names_columns_in_full(text, self.names.catalogs()):
+            plan = with_full_names(self.spark, plan, self.names.spelled)
+        return plan
 
     def takes_refused(self, text: str) -> bool:
         """Tell whether a text that Spark refuses is one of Iceberg's extension statements about a table of Frazil's. Raises ParseError."""

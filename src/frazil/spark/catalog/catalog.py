@@ -14,6 +14,7 @@ from typing import Any
 from frazil.catalog import LoadedTable
 from frazil.catalog.names import full_name
 from frazil.errors import (
+    InvalidInput,
     NamespaceAlreadyExistsError,
     NamespaceNotEmptyError,
     NoSuchNamespaceError,
@@ -23,23 +24,30 @@ from frazil.errors import (
     Unsupported,
 )
 from frazil.scan.suffixes import load_named
+from frazil.spark.catalog.functions import function_names, function_of
+from frazil.spark.catalog.procedures import UnboundProcedure, procedure_names, procedure_of
 from frazil.spark.catalog.protocol import Calls, Parts, TableDefinition
-from frazil.spark.catalog.proxy import Proxy
+from frazil.spark.catalog.relation import stated_options, table_rows
 from frazil.spark.catalog.staged import StagedTable
 from frazil.spark.catalog.table import ServedTable
-from frazil.spark.door.iceberg_read import frame_of
-from frazil.spark.door.read_target import ReadRequest, ReadTarget, with_suffixes
+from frazil.spark.catalog.views import ServedViews
+from frazil.spark.door.read_target import STATE_OPTIONS, ReadRequest, ReadTarget, read_request, with_suffixes
 from frazil.spark.host import jvm_errors
 from frazil.spark.host.jvm import implementing
 from frazil.spark.host.jvm_catalog import CATALOG, CatalogTypes
+from frazil.spark.host.jvm_changes import table_changes
+from frazil.spark.host.jvm_relations import HAS_VIEWS
+from frazil.spark.host.settings import session_zone
 
+_CAPABILITIES = ("SUPPORT_COLUMN_DEFAULT_VALUE",)
 _INTERFACES = ("StagingTableCatalog", "SupportsNamespaces", "ProcedureCatalog", "FunctionCatalog")
+_VIEWS = ("RelationCatalog",) if HAS_VIEWS else ()
 
 
-class ServedCatalog(Proxy):
+class ServedCatalog(ServedViews):
     """Answer Spark's calls for one catalog in one session. `calls`: what a statement does, as a user could have typed it."""
 
-    Java = implementing(*(CATALOG + name for name in _INTERFACES))
+    Java = implementing(*(CATALOG + name for name in (*_INTERFACES, *_VIEWS)))
 
     def __init__(self, types: CatalogTypes, spark: Any, calls: Calls):
         super().__init__(types, calls.name)
@@ -59,13 +67,13 @@ class ServedCatalog(Proxy):
     # --- TableCatalog: what there is
 
     def capabilities(self) -> Any:
-        return self.types.string_set()
+        return self.types.catalog_capabilities(_CAPABILITIES)
 
     def useNullableQuerySchema(self) -> bool:
         return False
 
     def tableStateOptionKeys(self) -> Any:
-        return self.types.string_set()
+        return self.types.string_set(STATE_OPTIONS)
 
     def changelogStateOptionKeys(self) -> Any:
         return self.types.string_set()
@@ -93,20 +101,31 @@ class ServedCatalog(Proxy):
     def loadTable(self, identifier: Any, *how: Any) -> Any:
         parts = self.types.names(identifier)
         with self._spark_errors(identifier):
-            return self._load(parts, *how)
+            try:
+                return self._load(parts, *how)
+            except NoSuchTableError:
+                if HAS_VIEWS or how:
+                    raise
+                return self._view(parts)
 
     def _load(self, parts: Parts, *how: Any) -> Any:
-        request = self.types.table_request(*how)
+        request, asked = self.types.table_request(*how), self.types.asked()
         loaded, suffixes = self._find(parts)
-        name = full_name((self.calls.name, *parts))
-        target = ReadTarget(name, loaded, ReadRequest(name), None, request.selectors, self.calls.backend)
-        target = with_suffixes(target, suffixes)
-        own = parts[: len(parts) - len(suffixes)]
+        named = (self.calls.name, *parts)
+        own, name = parts[: len(parts) - len(suffixes)], full_name(named)
         if request.writes:
-            return ServedTable(self.types, self.spark, self.calls, own, loaded, _written_branch(target, name))
-        if not self.types.asked().as_relation:
+            branch = _written_branch(with_suffixes(ReadTarget(name, loaded, ReadRequest(name)), suffixes), name)
+            return ServedTable(self.types, self.spark, self.calls, own, loaded, branch)
+        if not asked.as_relation:
             return ServedTable(self.types, self.spark, self.calls, own, loaded)
-        return self.types.relation(self.spark, self.calls.name, parts, frame_of(self.spark, target))
+        options = {**request.options, **stated_options(self.spark, asked, named)}
+        read = read_request({**options, "path": name}, session_zone(self.spark)) if options else ReadRequest(name)
+        if read.selectors and request.selectors:
+            raise InvalidInput(f"{name} has a time to travel to, and the options {', '.join(read.selectors)}.", hint="Give one.", table=name)
+        selectors = {**read.selectors, **request.selectors}
+        target = with_suffixes(ReadTarget(name, loaded, read, None, selectors, self.calls.backend), suffixes)
+        frame, hidden = table_rows(self.spark, target, asked)
+        return self.types.relation(self.spark, self.calls.name, parts, frame, hidden)
 
     def _find(self, parts: Parts) -> tuple[LoadedTable, list[str]]:
         """Load the table that a name means, and return it with the suffixes of the name."""
@@ -132,7 +151,7 @@ class ServedCatalog(Proxy):
     def alterTable(self, identifier: Any, changes: Any) -> Any:
         parts = self.types.names(identifier)
         with self._spark_errors(identifier):
-            self.calls.alter_table(parts, changes)
+            self.calls.alter_table(parts, table_changes(self.spark, changes))
             return ServedTable(self.types, self.spark, self.calls, parts, self.calls.backend.load(parts))
 
     def dropTable(self, identifier: Any) -> bool:
@@ -214,21 +233,25 @@ class ServedCatalog(Proxy):
     # --- ProcedureCatalog
 
     def listProcedures(self, namespace: Any) -> Any:
-        return self.types.identifiers([])
+        return self.types.identifiers(procedure_names(tuple(namespace)))
 
     def loadProcedure(self, identifier: Any) -> Any:
-        raise Unsupported(f"There is no procedure {identifier.toString()}.")
+        if (procedure := procedure_of(self.types.names(identifier))) is None:
+            raise Unsupported(f"There is no procedure {identifier.toString()}.", hint=f"SHOW PROCEDURES IN {self.calls.name}.system lists them.")
+        return UnboundProcedure(self.types, self.spark, self.calls, procedure)
 
     # --- FunctionCatalog
 
     def listFunctions(self, namespace: Any) -> Any:
-        return self.types.identifiers([])
+        return self.types.identifiers(function_names(tuple(namespace)))
 
     def loadFunction(self, identifier: Any) -> Any:
-        raise jvm_errors.no_such_function(self.types.jvm, identifier)
+        if (function := function_of(self.types, self.spark, self.types.names(identifier))) is None:
+            raise jvm_errors.no_such_function(self.types.jvm, identifier)
+        return function
 
     def functionExists(self, identifier: Any) -> bool:
-        return False
+        return function_of(self.types, self.spark, self.types.names(identifier)) is not None
 
     # --- errors
 

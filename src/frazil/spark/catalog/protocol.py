@@ -6,10 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import types as s
 
 from frazil.catalog import CatalogBackend
+from frazil.maintain.procedures import Procedure
+from frazil.ops.table_changes import TableChange
 
 Parts = tuple[str, ...]
 """The namespace and name of a table, or a namespace, within its catalog."""
@@ -23,6 +26,21 @@ class TableDefinition:
     schema: s.StructType
     partition_by: Sequence[str] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ViewDefinition:
+    """Describe a view. `text`: its query; `columns`: Spark's, with comments; `query_columns`: how the query's own columns are called;
+    `catalog` and `namespace`: those of names in the query that tell none; `properties`: the comment included; `schema_mode`: Spark's word
+    for what becomes of the view where the columns of its tables change."""
+
+    text: str
+    columns: s.StructType
+    query_columns: Sequence[str] = ()
+    catalog: str | None = None
+    namespace: Parts = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    schema_mode: str | None = None
 
 
 @dataclass(frozen=True)
@@ -61,13 +79,37 @@ class Calls(Protocol):
 
     def stage_table(self, parts: Parts, definition: TableDefinition, *, replace: bool, create: bool) -> Staged: ...
 
-    def alter_table(self, parts: Parts, changes: Any) -> None: ...
+    def alter_table(self, parts: Parts, changes: Sequence[TableChange]) -> None: ...
+
+    def truncate(self, parts: Parts) -> None: ...
 
     def drop_table(self, parts: Parts, purge: bool) -> None: ...
 
     def rename_table(self, parts: Parts, to: Parts) -> None: ...
 
     def insert(self, parts: Parts, frame: DataFrame, insert: Insert, branch: str | None) -> None: ...
+
+    # --- views
+
+    def list_views(self, namespace: Parts) -> Iterable[Parts]: ...
+
+    def load_view(self, parts: Parts, to_read: bool) -> ViewDefinition: ...
+
+    def view_exists(self, parts: Parts) -> bool: ...
+
+    def create_view(self, parts: Parts, definition: ViewDefinition) -> None: ...
+
+    def replace_view(self, parts: Parts, definition: ViewDefinition, create: bool) -> None: ...
+
+    def alter_view(self, parts: Parts, removals: Iterable[str], updates: Mapping[str, str]) -> None: ...
+
+    def drop_view(self, parts: Parts) -> None: ...
+
+    def rename_view(self, parts: Parts, to: Parts) -> None: ...
+
+    # --- procedures
+
+    def call(self, procedure: Procedure, arguments: Mapping[str, Any]) -> pa.Table: ...
 
     # --- namespaces
 

@@ -18,6 +18,7 @@ from frazil.spark.host.jvm import implementing
 from frazil.spark.host.jvm_catalog import CATALOG, CatalogTypes
 from frazil.spark.types.defaults import default_sql
 from frazil.spark.types.spark_types import spark_field, spark_type, time_enabled
+from frazil.spec import types as i
 from frazil.spec.partitioning import PartitionSpec
 from frazil.spec.schema import Schema
 from frazil.spec.transforms import BucketTransform, IdentityTransform, TruncateTransform, VoidTransform
@@ -37,15 +38,33 @@ def shown_schema(schema: Schema, *, time: bool) -> s.StructType:
                 metadata[key] = text
         if "EXISTS_DEFAULT" in metadata:
             metadata.setdefault("CURRENT_DEFAULT", metadata["EXISTS_DEFAULT"])
-        fields.append(s.StructField(field.name, shown.dataType, not field.required, metadata))
+        fields.append(s.StructField(field.name, _exact(field.field_type, shown.dataType), not field.required, metadata))
     return s.StructType(fields)
+
+
+def _exact(type_: i.IcebergType, shown: s.DataType) -> s.DataType:
+    """Return a type of Spark's with the NOT NULL and the comments that a nested type has inside."""
+    match type_, shown:
+        case i.StructType(), s.StructType():
+            pairs = zip(type_.fields, shown.fields, strict=True)
+            return s.StructType([
+                s.StructField(f.name, _exact(f.field_type, field.dataType), not f.required, {"comment": f.doc} if f.doc else None)
+                for f, field in pairs
+            ])  # fmt: skip
+        case i.ListType(), s.ArrayType():
+            return s.ArrayType(_exact(type_.element_type, shown.elementType), not type_.element_required)
+        case i.MapType(), s.MapType():
+            key, value = _exact(type_.key_type, shown.keyType), _exact(type_.value_type, shown.valueType)
+            return s.MapType(key, value, not type_.value_required)
+    return shown
 
 
 def partition_terms(spec: PartitionSpec, schema: Schema) -> list[tuple[str, list[object]]]:
     """Return the transforms of a partition spec as Spark names them, with their arguments."""
     terms: list[tuple[str, list[object]]] = []
     for field in spec.fields:
-        column = schema.find_column_name(field.source_id) or str(field.source_id)
+        around = [schema.by_id[p].name for p in schema.parents.get(field.source_id, ())] if field.source_id in schema.by_id else []
+        column = full_name([*around, schema.by_id[field.source_id].name]) if field.source_id in schema.by_id else str(field.source_id)
         match field.transform:
             case VoidTransform():
                 continue
@@ -91,9 +110,12 @@ class MetadataColumn(Proxy):
 class ServedTable(Proxy):
     """Describe a table to Spark, and write its rows. `parts`: of its name in the catalog; `branch`: that it is written to."""
 
-    Java = implementing(CATALOG + "SupportsWrite", CATALOG + "SupportsMetadataColumns")
+    Java = implementing(CATALOG + "SupportsWrite", CATALOG + "SupportsMetadataColumns", CATALOG + "TruncatableTable")
 
-    def __init__(self, types: CatalogTypes, spark: Any, calls: Calls, parts: Parts, loaded: LoadedTable, branch: str | None = None):
+    def __init__(
+        self, types: CatalogTypes, spark: Any, calls: Calls, parts: Parts, loaded: LoadedTable,
+        branch: str | None = None,
+    ):  # fmt: skip
         super().__init__(types, full_name((calls.name, *parts)))
         self.spark, self.calls, self.parts, self.loaded, self.branch = spark, calls, parts, loaded, branch
 
@@ -146,7 +168,18 @@ class ServedTable(Proxy):
         return False
 
     def newWriteBuilder(self, info: Any) -> Any:
-        return WriteBuilder(self.types, self._described, self.types.pairs(info.options().asCaseSensitiveMap()), self._insert, self.spark)
+        options = self.types.pairs(info.options().asCaseSensitiveMap())
+        return WriteBuilder(self.types, self._described, options, self._insert, self.spark)
+
+    def supportedCustomMetrics(self) -> Any:
+        return self.types.no_metrics
+
+    def reportDriverMetrics(self) -> Any:
+        return self.types.no_task_metrics
+
+    def truncateTable(self, *context: Any) -> bool:
+        self.calls.truncate(self.parts)
+        return True
 
     # --- not of the interfaces: their names begin with _, or they return what Python asks
 

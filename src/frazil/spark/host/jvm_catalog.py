@@ -12,21 +12,22 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.sql import types as s
 
-from frazil.catalog.names import identifier_parts
-from frazil.spark.host.jvm import CATALYST, EXPRESSIONS, SPARK, Jvm, each, jvm_of, listen
+from frazil.catalog.names import full_name, identifier_parts
+from frazil.spark.host.jvm import CATALYST, EXPRESSIONS, SPARK, Jvm, each, jvm_of, listen, scala_seq
+from frazil.spark.host.jvm_plans import NodeKind, kind_of
+from frazil.spark.host.jvm_views import Rule
 
 CONNECTOR = SPARK + "sql.connector."
 CATALOG = CONNECTOR + "catalog."
 WRITE = CONNECTOR + "write."
 SESSION_CATALOG = "spark_catalog"
-_ANALYSER = "org.apache.spark.sql.catalyst.analysis."
 _KNOWN: weakref.WeakKeyDictionary[Jvm, CatalogTypes] = weakref.WeakKeyDictionary()
 _NUMBERS = itertools.count(1)
 _KEPT_SECONDS, _KEPT_PLANS = 120, 256
@@ -62,6 +63,68 @@ def current_catalog(spark: Any) -> str:
 def current_namespace(spark: Any) -> tuple[str, ...]:
     """Return the session's current namespace."""
     return tuple(map(str, spark._jsparkSession.sessionState().catalogManager().currentNamespace()))
+
+
+def with_full_names(spark: Any, plan: Any, name_of: Callable[[tuple[str, ...]], Sequence[str]]) -> Any:
+    """Return a statement's parsed plan in which each table also has the alias of its full name, so that `catalog.db.t.column` is resolved.
+    `name_of`: the full name that parts mean."""
+    catalyst = getattr(spark._jvm, CATALYST.removesuffix("."))
+
+    def named(node: Any) -> Any:
+        if kind_of(node) != NodeKind.UNRESOLVED_RELATION:
+            return node
+        *above, name = name_of(tuple(map(str, each(node.multipartIdentifier()))))
+        return catalyst.plans.logical.SubqueryAlias(catalyst.AliasIdentifier(name, scala_seq(spark, above)), node)
+
+    listen(spark)
+    return plan.transformUpWithSubqueries(Rule(named))
+
+
+def with_partitions_replaced(spark: Any, plan: Any, is_ours: Callable[[tuple[str, ...]], bool]) -> Any:
+    """Return a statement's parsed plan in which an INSERT OVERWRITE that replaces the partitions of its rows is an INSERT INTO with the
+    option `overwrite-mode`. Spark plans such an overwrite only for tables that its executors write to. `is_ours`: by a table's name."""
+
+    def inserting(node: Any) -> Any:
+        if kind_of(node) != "InsertIntoStatement" or not node.overwrite() or kind_of(node.table()) != NodeKind.UNRESOLVED_RELATION:
+            return node
+        table = node.table()
+        if not is_ours(tuple(map(str, each(table.multipartIdentifier())))):
+            return node
+        fields = {str(node.productElementName(n)): node.productElement(n) for n in range(node.productArity())}
+        options = spark._jvm.java.util.HashMap(table.options().asCaseSensitiveMap())
+        options.put(OVERWRITE_MODE, "dynamic")
+        insensitive = getattr(spark._jvm, SPARK + "sql.util.CaseInsensitiveStringMap")(options)
+        fields["table"] = table.copy(table.multipartIdentifier(), insensitive, table.isStreaming())
+        return node if fields["ifPartitionNotExists"] else node.copy(*({**fields, "overwrite": False}.values()))
+
+    listen(spark)
+    return plan.transformUp(Rule(inserting))
+
+
+OVERWRITE_MODE = "overwrite-mode"
+
+
+def options_of(spark: Any, sql: str, names: Collection[tuple[str, ...]]) -> list[dict[str, str]]:
+    """Return the options of WITH (…) that a statement's text gives a table, one dict for each place that has options. `names`: by which the
+    text may call the table, in small letters."""
+    plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(sql)
+    in_text: list[dict[str, str]] = []
+
+    def look(node: Any) -> Any:
+        if kind_of(node) == NodeKind.UNRESOLVED_RELATION and node.options().size():
+            if tuple(str(part).lower() for part in each(node.multipartIdentifier())) in names:
+                pairs = node.options().asCaseSensitiveMap()
+                in_text.append({str(k): str(pairs.get(k)) for k in pairs.keySet()})
+        return node
+
+    listen(spark)
+    plan.transformUpWithSubqueries(Rule(look))
+    return in_text
+
+
+def has_database(spark: Any, name: str) -> bool:
+    """Tell whether Spark's own catalog has a database."""
+    return bool(spark._jsparkSession.sessionState().catalog().databaseExists(name))
 
 
 def settings_mark(spark: Any) -> Any:
@@ -115,6 +178,9 @@ class CatalogTypes:
         self._qualified = getattr(view, CATALYST + "QualifiedTableName")
         self._literal = getattr(view, EXPRESSIONS + "Literal")
         self._some = getattr(view, "scala.Option").apply
+        self._seq = view.PythonUtils.toSeq
+        self._project = getattr(view, CATALYST + "plans.logical.Project")
+        self._hidden_tag = getattr(view, CATALYST + "trees.TreeNodeTag")("hidden_output")
         self._throwable = view.java.lang.Throwable
         self._trace = getattr(view, "org.apache.commons.lang3.exception.ExceptionUtils").getStackTrace
         self._origin = getattr(view, CATALYST + "trees.CurrentOrigin")
@@ -186,8 +252,20 @@ class CatalogTypes:
 
     def _one_transform(self, name: str, arguments: Sequence[object]) -> Any:
         make = self._expressions
+        match name, arguments:  # Spark shows these, and only these, as partition columns and buckets
+            case "identity", [column]:
+                return make.identity(column)
+            case "bucket", [int(count), column]:
+                return make.bucket(count, self.strings([str(column)]))
+            case ("years" | "months" | "days" | "hours"), [column]:
+                return getattr(make, name)(column)
         terms = [make.literal(a) if isinstance(a, int) else make.column(str(a)) for a in arguments]
         return make.apply(name, self.array(getattr(self.jvm.view, CONNECTOR + "expressions.Expression"), terms))
+
+    def catalog_capabilities(self, names: Sequence[str]) -> Any:
+        """Make the set of a catalog's capabilities."""
+        kind = getattr(self.jvm.view, CATALOG + "TableCatalogCapability")
+        return self.string_set([kind.valueOf(name) for name in names])
 
     def capabilities(self, names: Sequence[str]) -> Any:
         """Make the set of a table's capabilities."""
@@ -219,25 +297,55 @@ class CatalogTypes:
             arguments[place] = getattr(companion, f"$lessinit$greater$default${place + 1}")()
         return arguments, constructor
 
-    def relation(self, spark: Any, catalog: str, parts: Sequence[str], frame: Any) -> Any:
-        """Return the V1Table that Spark's analyser replaces by the analysed plan of a DataFrame.
+    def relation(self, spark: Any, catalog: str, parts: Sequence[str], frame: Any, hidden: int = 0) -> Any:
+        """Return the V1Table that Spark's analyser replaces by the analysed plan of a DataFrame. `hidden`: how many of its columns, the last
+        ones, are metadata columns.
 
         The plan goes through the session's relation cache, under a name of its own for each load, and leaves it when it is old: a query has
         taken it long before (`forget_plans` lets it leave at once).
         """
-        plan = frame._jdf.queryExecution().analyzed()
-        database = f"{parts[-2] if len(parts) > 1 else ''} {next(_NUMBERS)}"
+        plan, place = frame._jdf.queryExecution().analyzed(), f"{catalog} {next(_NUMBERS)}"
+        if hidden:
+            plan = self._hiding(plan, hidden)
         sessions = spark._jsparkSession.sessionState().catalog()
-        key = self._qualified(catalog, database, parts[-1])
+        key = self._qualified(place, parts[-2], parts[-1])
         sessions.cacheTable(key, plan)
         with self._lock:
             self._plans.append((time.monotonic(), sessions, key))
-            arguments = self._table_arguments
-            arguments[0] = self._table_identifier(parts[-1], self._some(database), self._some(catalog))
-            arguments[3] = plan.schema()
-            table = self._table_constructor.newInstance(arguments)
         self._forget_old()
-        return self._v1_table(table)
+        return self._v1_table(self.catalog_table((place, parts[-2], parts[-1]), plan.schema()))
+
+    def catalog_table(self, name: str | Sequence[str], schema: Any) -> Any:
+        """Make Spark's CatalogTable. `name`: catalog, database and table, or one text; `schema`: a StructType of the JVM."""
+        if isinstance(name, str):
+            identifier = self._table_identifier(name, self.jvm.none, self.jvm.none)
+        else:
+            identifier = self._table_identifier(name[2], self._some(name[1]), self._some(name[0]))
+        with self._lock:
+            self._table_arguments[0], self._table_arguments[3] = identifier, schema
+            return self._table_constructor.newInstance(self._table_arguments)
+
+    def _hiding(self, plan: Any, hidden: int) -> Any:
+        """Hide the last columns of a plan: `*` leaves them out, and a query that names one gets it, as with metadata columns."""
+        output = list(each(plan.output()))
+        visible, invisible = (self._seq(columns) for columns in (output[:-hidden], output[-hidden:]))
+        hiding = self._project(visible, plan)
+        hiding.setTagValue(self._hidden_tag, invisible)
+        return hiding
+
+    def view_table(self, name: Sequence[str], schema: Any, text: str, properties: Mapping[str, str]) -> Any:
+        """Return the V1Table that Spark's analyser replaces by the query of a view. `name`: with its catalog."""
+        *catalog, database, table = name
+        immutable = getattr(self.jvm.view, "org.apache.spark.api.python.PythonUtils").toScalaMap(self.string_map(properties))
+        places = {str(f.getName()): n for n, f in enumerate(self._table_constructor.getDeclaringClass().getDeclaredFields())}
+        with self._lock:
+            arguments = self._table_arguments.clone()
+        identifier = self._table_identifier(table, self._some(database), self._some(full_name(catalog)))
+        kind = getattr(self.jvm.view, CATALYST + "catalog.CatalogTableType").VIEW()
+        values = {"identifier": identifier, "tableType": kind, "schema": schema, "viewText": self._some(text), "properties": immutable}
+        for field_name, value in {**values, "viewOriginalText": self._some(text)}.items():
+            arguments[places[field_name]] = value
+        return self._v1_table(self._table_constructor.newInstance(arguments))
 
     def _forget_old(self) -> None:
         now = time.monotonic()
@@ -292,6 +400,10 @@ class CatalogTypes:
     def transforms_of(self, *arguments: Any) -> Any:
         """Return the transforms among the arguments of `createTable`."""
         return arguments[0].partitions() if len(arguments) == 1 else arguments[1]
+
+    def within(self, prefix: tuple[str, ...]) -> Any:
+        """Return the values for a catalog that is a namespace of another one."""
+        return _Within(self, prefix)
 
     # --- who asks
 
@@ -349,6 +461,20 @@ class CatalogTypes:
         return f"{name.lower()}({', '.join(children)})"
 
 
+class _Within:
+    """Act as CatalogTypes for a catalog that is a namespace of another one: names begin with the namespace."""
+
+    def __init__(self, types: CatalogTypes, prefix: tuple[str, ...]):
+        self._types, self._prefix = types, prefix
+
+    def names(self, identifier: Any) -> tuple[str, ...]:
+        """Return the parts of an Identifier, the whole namespace first."""
+        return (*self._prefix, *self._types.names(identifier))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._types, name)
+
+
 def catalog_types(spark: Any) -> CatalogTypes:
     """Return the values of a session's JVM. Raises one of NOT_AS_KNOWN where this Spark has others."""
     jvm = jvm_of(spark)
@@ -356,8 +482,3 @@ def catalog_types(spark: Any) -> CatalogTypes:
     if (types := _KNOWN.get(jvm)) is None:
         types = _KNOWN[jvm] = CatalogTypes(spark, jvm)
     return types
-
-
-def each_of(values: Any) -> list[Any]:
-    """Return the members of a Scala sequence."""
-    return list(each(values))

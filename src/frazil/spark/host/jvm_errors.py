@@ -140,6 +140,11 @@ def no_such_view(jvm: Jvm, identifier: Any) -> Thrown:
     return Thrown(getattr(jvm.view, _ANALYSIS + "NoSuchViewException")(identifier))
 
 
+def view_exists(jvm: Jvm, identifier: Any) -> Thrown:
+    """Return Spark's ViewAlreadyExistsException."""
+    return Thrown(getattr(jvm.view, _ANALYSIS + "ViewAlreadyExistsException")(identifier))
+
+
 def no_such_function(jvm: Jvm, identifier: Any) -> Thrown:
     """Return Spark's NoSuchFunctionException."""
     return Thrown(getattr(jvm.view, _ANALYSIS + "NoSuchFunctionException")(identifier))
@@ -147,5 +152,5 @@ def no_such_function(jvm: Jvm, identifier: Any) -> Thrown:
 
 __all__: Sequence[str] = [
     "Thrown", "let_errors_pass", "namespace_exists", "namespace_not_empty", "no_such_function", "no_such_namespace", "no_such_table",
-    "no_such_view", "table_exists", "thrown", "unchecked",
+    "no_such_view", "table_exists", "thrown", "unchecked", "view_exists",
 ]  # fmt: skip
