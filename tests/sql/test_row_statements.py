@@ -164,7 +164,7 @@ def test_merge_runs_all_kinds_of_clauses(lake, source):
         """MERGE INTO lake.db.t USING changes ON t.id = changes.id
         WHEN MATCHED AND changes.v > 1000 THEN DELETE
         WHEN MATCHED THEN UPDATE SET v = changes.v, t.s = concat(t.s, changes.s), st.a = -1
-        WHEN NOT MATCHED AND changes.v < 0 THEN INSERT *
+        WHEN NOT MATCHED AND changes.v < 0 THEN INSERT (id) VALUES (changes.id)
         WHEN NOT MATCHED BY TARGET THEN INSERT (id, v, s) VALUES (changes.id, changes.v, DEFAULT)
         WHEN NOT MATCHED BY SOURCE AND t.id = 1 THEN DELETE
         WHEN NOT MATCHED BY SOURCE AND t.id = 2 THEN UPDATE SET v = t.v + 1"""
@@ -242,7 +242,7 @@ def test_analyze_computes_the_statistics_of_columns(lake):
     t = lake.table()
     lake.sql("ANALYZE TABLE lake.db.t COMPUTE STATISTICS FOR COLUMNS id, S")
     (statistics,) = t.refresh().metadata.statistics
-    assert {field for blob in statistics.blob_metadata for field in blob.fields} == {1, 3}
+    assert {field for blob in statistics["blob-metadata"] for field in blob["fields"]} == {1, 3}
     lake.sql("ANALYZE TABLE lake.db.t COMPUTE STATISTICS")
 
 

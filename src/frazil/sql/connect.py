@@ -15,7 +15,7 @@ from typing import Any
 
 from frazil.catalog.names import full_name
 from frazil.errors import InvalidInput, NotInstalledError, Unsupported
-from frazil.expr.sql_text import back_quoted, literal_text
+from frazil.expr.sql_text import literal_text
 from frazil.rows.assign import typed_name
 from frazil.rows.clauses import Clause, Do, Merge, When
 from frazil.spark.host.settings import is_case_sensitive
@@ -112,7 +112,7 @@ class ConnectStatements:
         frame = self.spark.sql(self._of_views(exp.select("*").from_(bare)).sql(dialect=_DIALECT))
         clauses = tuple(self._clause(w, alias) for w in tree.args["whens"].expressions)
         on = self._text(tree.args["on"], "")
-        return n.MergeInto(table, frame, Merge(on, clauses, back_quoted((alias,)), called, evolves))
+        return n.MergeInto(table, frame, Merge(on, clauses, full_name((alias,)), called, evolves))
 
     def _clause(self, when: Any, alias: str) -> Clause:
         exp, then = self._exp, when.args["then"]

@@ -255,7 +255,14 @@ def _action(action: Any, matched: bool, by_source: bool) -> Action:
 
 
 def _assignments(node: Any) -> list[Assignment]:
-    return [Assignment(_key(a.key()), a.key(), a.value(), _is_default(a.value())) for a in each(node.assignments())]
+    return [Assignment(_key(a.key()), a.key(), _as_written(a.value()), _is_default(a.value())) for a in each(node.assignments())]
+
+
+def _as_written(value: Any) -> Any:
+    """Return a value without the cast to its column's type that the analyser puts around it, as it has not the meaning of a CAST in SQL: it
+    fails for values that do not fit, in every mode."""
+    is_cast = kind_of(value) == NodeKind.CAST and not value.getTagValue(value.USER_SPECIFIED_CAST()).isDefined()
+    return value.child() if is_cast else value
 
 
 def _key(key: Any) -> Parts:
