@@ -6,7 +6,6 @@ Both give the nodes that `run` takes, as from a classic session. What else is ab
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from frazil.sql.grammar import parse_extension
 from frazil.sql.nodes import DEFAULT, Name, Statement
 from frazil.sql.results import note
 from frazil.sql.run import Target, run
-from frazil.sql.targets import Names
+from frazil.sql.targets import TableNames
 
 _EVOLVES = re.compile(r"(\bmerge)\s+with\s+schema\s+evolution\b", re.IGNORECASE)
 _VIEW = "__frazil_c_view_"
@@ -36,7 +35,7 @@ class ConnectStatements:
     """Run statements of a Spark Connect session about tables of Frazil's."""
 
     spark: Any
-    names: Names
+    names: TableNames
 
     def run(self, text: str, args: Mapping[str, Any] | Sequence[Any] | None = None) -> Any:
         """Run a statement and return its frame; None where it is about no table of Frazil's. Raises NotInstalledError without sqlglot,
@@ -72,10 +71,11 @@ class ConnectStatements:
     @cached_property
     def _glot(self) -> Any:
         try:
-            return importlib.import_module("sqlglot")
+            import sqlglot
         except ImportError:
             hint = "pip install 'frazil[connect-sql]'; a classic session needs nothing."
             raise NotInstalledError("SQL over Iceberg tables through Spark Connect needs sqlglot.", hint=hint) from None
+        return sqlglot
 
     @property
     def _exp(self) -> Any:
@@ -99,9 +99,9 @@ class ConnectStatements:
         where = tree.args.get("where")
         condition = None if where is None else self._text(where.this, alias)
         if isinstance(tree, exp.Delete):
-            return n.Delete(table, condition, alias)
+            return n.DeleteRows(table, condition, alias)
         values = tuple(self._assignment(e, alias, plain=True) for e in tree.expressions)
-        return n.Update(table, values, condition, alias)
+        return n.UpdateRows(table, values, condition, alias)
 
     def _merge(self, tree: Any, table: Name, alias: str, evolves: bool) -> Statement:
         exp = self._exp

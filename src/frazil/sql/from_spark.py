@@ -20,7 +20,7 @@ from frazil.spark.dml.analysed import named
 from frazil.spark.dml.merge_text import as_texts
 from frazil.spark.dml.row_changes import shadow
 from frazil.spark.host import jvm_plans
-from frazil.spark.host.jvm_statements import Action, ActionKind, Assignment, ParsedStatement, StatementKind
+from frazil.spark.host.jvm_statements import ActionKind, Assignment, MergeAction, ParsedStatement, StatementKind
 from frazil.spec.schema import Schema
 from frazil.sql import nodes as n
 from frazil.sql.nodes import DEFAULT, Name, Statement
@@ -63,9 +63,9 @@ def _of_rows(parsed: ParsedStatement, table: Name, called: Name, target: DataFra
 
 def _delete(parsed: ParsedStatement, table: Name, called: Name, target: DataFrame) -> Statement:
     if parsed.where is None:
-        return n.Delete(table)
+        return n.DeleteRows(table)
     text = _text(parsed.spark, parsed.analysed(target).plan.condition(), target)
-    return n.Delete(table, parsed.column(parsed.where) if text is None else text, full_name(called))
+    return n.DeleteRows(table, parsed.column(parsed.where) if text is None else text, full_name(called))
 
 
 def _update(parsed: ParsedStatement, table: Name, called: Name, target: DataFrame, schema: Schema) -> Statement:
@@ -80,7 +80,7 @@ def _update(parsed: ParsedStatement, table: Name, called: Name, target: DataFram
     if where is not None:
         text = _text(parsed.spark, analysed.where, target)
         where = parsed.column(where) if text is None else text
-    return n.Update(table, tuple(values), where, full_name(called))
+    return n.UpdateRows(table, tuple(values), where, full_name(called))
 
 
 def _merge(parsed: ParsedStatement, table: Name, called: Name, target: DataFrame, schema: Schema) -> Statement:
@@ -94,7 +94,7 @@ def _merge(parsed: ParsedStatement, table: Name, called: Name, target: DataFrame
     return n.MergeInto(table, source, as_texts(source, schema, merge) or merge)
 
 
-def _clause(parsed: ParsedStatement, action: Action, called: Name, schema: Schema) -> Clause:
+def _clause(parsed: ParsedStatement, action: MergeAction, called: Name, schema: Schema) -> Clause:
     when = When.MATCHED if action.matched else When.NOT_MATCHED_BY_SOURCE if action.by_source else When.NOT_MATCHED
     condition = None if action.condition is None else parsed.column(action.condition)
     assignments = tuple((typed_name(_within(a.key, called, schema)), _value(parsed, a)) for a in action.assignments)

@@ -72,7 +72,7 @@ def parse_extension(text: str) -> Statement | None:
 
 
 @dataclass(frozen=True)
-class _Words:
+class _Keywords:
     """Hold words that must stand there; `field`: the field that they set, if any."""
 
     words: tuple[str, ...]
@@ -80,7 +80,7 @@ class _Words:
 
 
 @dataclass(frozen=True)
-class _Slot:
+class _FieldSlot:
     """Hold a part to be read by the method `kind` into a field."""
 
     field: str
@@ -110,9 +110,9 @@ def _compiled(form: str) -> tuple[Any, ...]:
         elif mark:
             levels[-1].append(_MEANT)
         elif kind:
-            levels[-1].append(_Slot(field or kind, kind))
+            levels[-1].append(_FieldSlot(field or kind, kind))
         else:
-            levels[-1].append(_Words(tuple((words or word).split()), flag or None))
+            levels[-1].append(_Keywords(tuple((words or word).split()), flag or None))
     return tuple(levels[0])
 
 
@@ -123,14 +123,14 @@ def _matches(form: tuple[Any, ...], reader: _Reader, fields: dict[str, Any], mea
     """Read a form and collect its fields; return False where the text is another statement. `meant`: what does not fit is an error."""
     for part in form:
         match part:
-            case _Words(words, field):
+            case _Keywords(words, field):
                 if not reader.take(*words):
                     if meant:
                         raise reader.error(f"expected {' '.join(words)}")
                     return False
                 if field is not None:
                     fields[field] = True
-            case _Slot(field, kind):
+            case _FieldSlot(field, kind):
                 value = getattr(reader, kind)()
                 fields.update(value if kind in _SEVERAL else {field: value})
             case _Optional(inside):

@@ -172,12 +172,12 @@ def _drop_ref(to: Target, s: n.DropRef) -> CommitResult | None:
 # Rows -----------------------------------------------------------------------------------------------------------------------------------
 
 
-def _delete(to: Target, s: n.Delete) -> CommitResult:
+def _delete(to: Target, s: n.DeleteRows) -> CommitResult:
     where = AlwaysTrue() if s.where is None else s.where
     return to.table.delete(where, branch=to.writes_to, spark=to.spark, target_alias=s.alias)
 
 
-def _update(to: Target, s: n.Update) -> CommitResult:
+def _update(to: Target, s: n.UpdateRows) -> CommitResult:
     values = {}
     for column, value in s.values:
         if column in values:
@@ -209,8 +209,8 @@ RUN: Mapping[type[Statement], Callable[[Target, Any], CommitResult | None]] = {
     n.DropIdentifierFields: _drop_identifier_fields,
     n.SetRef: _set_ref,
     n.DropRef: _drop_ref,
-    n.Delete: _delete,
-    n.Update: _update,
+    n.DeleteRows: _delete,
+    n.UpdateRows: _update,
     n.MergeInto: _merge,
     n.Truncate: _truncate,
     n.Analyze: _analyze,

@@ -117,7 +117,7 @@ class ParsedStatement:
         return self.plan.mergeCondition()
 
     @property
-    def clauses(self) -> list[Action]:
+    def clauses(self) -> list[MergeAction]:
         """Return the clauses of MERGE, those of a kind in order."""
         plan = self.plan
         kinds = (
@@ -237,7 +237,7 @@ _NESTED = {"StructType", "ArrayType", "MapType"}
 
 
 @dataclass(frozen=True)
-class Action:
+class MergeAction:
     """Hold a clause of MERGE. `condition`: a Catalyst expression or None."""
 
     kind: ActionKind
@@ -247,11 +247,11 @@ class Action:
     assignments: Sequence[Assignment]
 
 
-def _action(action: Any, matched: bool, by_source: bool) -> Action:
+def _action(action: Any, matched: bool, by_source: bool) -> MergeAction:
     kind = ActionKind(kind_of(action))
     condition = action.condition()
     assignments = _assignments(action) if kind in (ActionKind.UPDATE, ActionKind.INSERT) else ()
-    return Action(kind, matched, by_source, condition.get() if condition.isDefined() else None, assignments)
+    return MergeAction(kind, matched, by_source, condition.get() if condition.isDefined() else None, assignments)
 
 
 def _assignments(node: Any) -> list[Assignment]:
