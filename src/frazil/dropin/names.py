@@ -62,7 +62,7 @@ def is_ours(spark: Any, name: str) -> bool:
     know and Frazil's default catalog does."""
     if "/" in name or catalog_of(spark, name) is not None:
         return True
-    if not _has_namespace(name) or _spark_knows(spark, name) or not _default_is_there(spark):
+    if not _has_namespace(name) or _spark_knows(spark, name) or not default_is_there(spark):
         return False
     return exists(spark, name)
 
@@ -75,14 +75,14 @@ def _has_namespace(name: str) -> bool:
         return False
 
 
-def _default_is_there(spark: Any) -> bool:
+def default_is_there(spark: Any) -> bool:
     """Return whether the default catalog is configured or exists, since looking for a table must not create it."""
     return DEFAULT_CATALOG in configured_names(session_catalogs(spark)) or (home() / "catalog.db").exists()
 
 
 def default_has_namespace(spark: Any, namespace: Sequence[str]) -> bool:
     """Return whether Frazil's default catalog has a namespace that Spark does not have."""
-    if not _default_is_there(spark):
+    if not default_is_there(spark):
         return False
     with contextlib.suppress(Exception), quietly():  # Spark's own catalog has no namespaces of several parts
         if spark.catalog.spark_catalog.databaseExists(full_name(namespace)):

@@ -48,7 +48,7 @@ R = TypeVar("R")
 
 
 def _throwing(method: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a method that Spark calls, of an object with the attribute `spark`: its errors are thrown in the JVM."""
+    """Make a method that Spark calls, of an object with the attribute `spark`, throw its errors in the JVM."""
 
     @wraps(method)
     def call(*arguments: P.args, **named: P.kwargs) -> R:
@@ -195,7 +195,7 @@ def parse_by(spark: Any, statements: Statements) -> SessionParser | None:
 
 
 class _Proxy:
-    """Answer what Java asks of every object."""
+    """Implement what Java asks of every object."""
 
     def hashCode(self) -> int:
         return id(self) & 0x7FFFFFFF
