@@ -262,7 +262,7 @@ class ServedCatalog(ServedViews):
                 raise
             raise jvm_errors.table_exists(jvm, to if to is not None else identifier) from error
         except NoSuchNamespaceError as error:
-            if namespace is None and identifier is None:
+            if (namespace is None and identifier is None) or to is not None:  # renameTable may not throw Spark's exception
                 raise
             raise jvm_errors.no_such_namespace(jvm, identifier.namespace() if namespace is None else namespace) from error
         except NamespaceAlreadyExistsError as error:
