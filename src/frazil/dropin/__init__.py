@@ -11,6 +11,7 @@ from typing import Any
 
 from frazil.dropin.catalogs import register
 from frazil.dropin.hooks import hook_classes, mark
+from frazil.dropin.sql import take_statements
 from frazil.errors import InvalidInput
 from frazil.spark.host import session
 
@@ -29,6 +30,7 @@ def install(spark: Any) -> Any:
     hook_classes(spark)
     mark(spark)
     register(spark)
+    take_statements(spark)
     return spark
 
 

@@ -53,6 +53,12 @@ def register(spark: Any) -> dict[str, Served]:
     return {name: served for name, (_, served) in registered.served.items()}
 
 
+def served_catalogs(spark: Any) -> dict[str, Served]:
+    """Return the catalogs that Frazil serves in a session, by name."""
+    registered = _REGISTERED.get(spark)
+    return {} if registered is None else {name: served for name, (_, served) in registered.served.items()}
+
+
 def _register(spark: Any, registered: _Registered) -> None:
     types, wanted = catalog_types(spark), _wanted(spark)
     for name in set(registered.served) - set(wanted):
@@ -84,4 +90,4 @@ def _wanted(spark: Any) -> dict[str, tuple[Any, Callable[[], Catalog]]]:
     }  # fmt: skip
 
 
-__all__ = ["register"]
+__all__ = ["register", "served_catalogs"]

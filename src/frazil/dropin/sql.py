@@ -1,20 +1,63 @@
-"""Route `spark.sql` of a prepared session: Spark runs the statement, and asks Frazil's catalogs for their tables."""
+"""Route `spark.sql` of a prepared session: Spark runs the statement, asks Frazil's catalogs for their tables, and hands over the statements
+that it cannot parse or plan."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
+
 from frazil.dropin.catalogs import register
+from frazil.dropin.sql_names import SessionNames
+from frazil.errors import InvalidInput
+from frazil.spark.host.fall_back import fall_back
+from frazil.spark.host.jvm import NOT_AS_KNOWN, jvm_of
+from frazil.spark.host.jvm_parser import parse_by
 from frazil.spark.host.jvm_relations import HAS_VIEWS
 from frazil.spark.host.quiet import quietly
 from frazil.sql import view_statements
+from frazil.sql.statements import SessionStatements
+from frazil.table.engines import active_session
 
 
 def run(spark_sql: Callable[..., Any], spark: Any, sqlQuery: str, args: Any = None, **named: Any) -> Any:
     """Run a statement, after the session's catalogs were looked over: settings may have changed."""
-    served = register(spark)
+    register(spark)
     with quietly():
-        if not HAS_VIEWS and not args and not named and (answer := view_statements.run(spark, sqlQuery, served)) is not None:
+        if (answer := _of_view(spark, sqlQuery, args, named)) is not None:
             return answer
         return spark_sql(sqlQuery, args, **named)
+
+
+def _of_view(spark: Any, text: str, args: Any, named: Mapping[str, Any]) -> Any:
+    """Run a statement about a view of Frazil's where Spark asks no catalog for views (4.1); None: it is none."""
+    return None if HAS_VIEWS or args or named else view_statements.run(spark, text, register(spark))
+
+
+def sql(sqlQuery: str, spark: Any = None, args: Any = None, **named: Any) -> Any:
+    """Run Spark SQL over Frazil's catalogs and return the DataFrame, as `spark.sql` does in a session that `frazil.install` has prepared.
+
+    `spark`: the session (None: the running one), which comes to know Frazil's catalogs by that; nothing else of it changes. `args` and
+    keyword arguments: as those of `spark.sql`. Raises InvalidInput without a session.
+    """
+    session = active_session() if spark is None else spark
+    if session is None:
+        raise InvalidInput("frazil.sql needs a running SparkSession.", hint="frazil.spark_session() starts one.")
+    register(session)
+    take_statements(session)
+    with quietly():
+        answer = _of_view(session, sqlQuery, args, named)
+        return session.sql(sqlQuery, args, **named) if answer is None else answer
+
+
+def take_statements(spark: Any) -> None:
+    """Let a classic session hand over the statements that Spark cannot parse or plan. Where Spark's inside has changed, it does not, and a
+    warning says so once."""
+    if jvm_of(spark) is None:
+        return
+    try:
+        parse_by(spark, SessionStatements(spark, SessionNames(spark)))
+    except (*NOT_AS_KNOWN, Py4JJavaError) as error:
+        loss = "DELETE, UPDATE, MERGE and Iceberg's extension statements are not taken; the methods of tables are."
+        fall_back("The parser of a session", error, loss)

@@ -7,7 +7,6 @@ from typing import Any
 
 from pyspark.sql import types as s
 
-from frazil.catalog.names import full_name
 from frazil.errors import InvalidInput, Unsupported
 from frazil.ops import table_changes as changes
 from frazil.ops.table_changes import TableChange

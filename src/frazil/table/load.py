@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 from frazil.catalog import first_found, load_backend, meanings
 from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names, store_properties
 from frazil.catalog.names import full_name, identifier_parts
 from frazil.catalog.path import load_location
 from frazil.errors import InvalidInput, Unsupported
-from frazil.ops.session import Session
 from frazil.scan.suffixes import CHANGES, load_named, read_suffixes, split_location
 from frazil.table.catalog import Catalog
 from frazil.table.changelog import ChangesScan
@@ -96,13 +95,6 @@ def _viewed(table: Table, name: str, suffixes: list[str]) -> MetadataTable | Cha
         hint = f"frazil.load_table({name!r}).scan({selectors}) reads it."
         raise Unsupported(f"{', '.join(suffixes)} selects a snapshot; load_table returns tables.", hint=hint, table=name)
     return MetadataTable(name, selected.view, table._loaded, selected.selectors)
-
-
-def sql(sqlQuery: str, spark: Session | None = None) -> NoReturn:
-    """Run Spark SQL over Frazil's catalogs. Not supported yet: raises Unsupported."""
-    raise Unsupported(
-        "frazil.sql is not supported yet.", hint="spark.table(name).createOrReplaceTempView(…) gives SQL a name; see KNOWN_GAPS.md."
-    )
 
 
 def at_location(location: str, **properties: Any) -> Table:

@@ -24,7 +24,15 @@ from frazil.maintain.lease import LEASE_SECONDS, lease
 from frazil.maintain.move_snapshots import AncestorsResult, FastForwardResult, MovedSnapshotResult, PickedSnapshotResult
 from frazil.maintain.procedure import MaintainedTable
 from frazil.maintain.procedures import (
-    BIGINT, BOOLEAN, BY_NAME, INT, NUMBERS, ON_MAINTENANCE, PROCEDURES, STRING, TEXT_MAP,
+    BIGINT,
+    BOOLEAN,
+    BY_NAME,
+    INT,
+    NUMBERS,
+    ON_MAINTENANCE,
+    PROCEDURES,
+    STRING,
+    TEXT_MAP,
 )  # fmt: skip
 from frazil.maintain.progress import ProgressCallback
 from frazil.maintain.relocate.table_path import RewriteTablePathResult, rewrite_table_path

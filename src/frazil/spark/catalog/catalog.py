@@ -14,6 +14,7 @@ from typing import Any
 from frazil.catalog import LoadedTable
 from frazil.catalog.names import full_name
 from frazil.errors import (
+    InvalidInput,
     NamespaceAlreadyExistsError,
     NamespaceNotEmptyError,
     NoSuchNamespaceError,
@@ -26,16 +27,17 @@ from frazil.scan.suffixes import load_named
 from frazil.spark.catalog.functions import function_names, function_of
 from frazil.spark.catalog.procedures import UnboundProcedure, procedure_names, procedure_of
 from frazil.spark.catalog.protocol import Calls, Parts, TableDefinition
+from frazil.spark.catalog.relation import replaces_partitions, stated_options, table_rows
 from frazil.spark.catalog.staged import StagedTable
 from frazil.spark.catalog.table import ServedTable
 from frazil.spark.catalog.views import ServedViews
-from frazil.spark.door.iceberg_read import frame_of
-from frazil.spark.door.read_target import ReadRequest, ReadTarget, with_suffixes
+from frazil.spark.door.read_target import STATE_OPTIONS, ReadRequest, ReadTarget, read_request, with_suffixes
 from frazil.spark.host import jvm_errors
 from frazil.spark.host.jvm import implementing
 from frazil.spark.host.jvm_catalog import CATALOG, CatalogTypes
 from frazil.spark.host.jvm_changes import table_changes
 from frazil.spark.host.jvm_relations import HAS_VIEWS
+from frazil.spark.host.settings import session_zone
 
 _CAPABILITIES = ("SUPPORT_COLUMN_DEFAULT_VALUE",)
 _INTERFACES = ("StagingTableCatalog", "SupportsNamespaces", "ProcedureCatalog", "FunctionCatalog")
@@ -71,7 +73,7 @@ class ServedCatalog(ServedViews):
         return False
 
     def tableStateOptionKeys(self) -> Any:
-        return self.types.string_set()
+        return self.types.string_set(STATE_OPTIONS)
 
     def changelogStateOptionKeys(self) -> Any:
         return self.types.string_set()
@@ -107,17 +109,23 @@ class ServedCatalog(ServedViews):
                 return self._view(parts)
 
     def _load(self, parts: Parts, *how: Any) -> Any:
-        request = self.types.table_request(*how)
+        request, asked = self.types.table_request(*how), self.types.asked()
         loaded, suffixes = self._find(parts)
-        name = full_name((self.calls.name, *parts))
-        target = ReadTarget(name, loaded, ReadRequest(name), None, request.selectors, self.calls.backend)
-        target = with_suffixes(target, suffixes)
-        own = parts[: len(parts) - len(suffixes)]
+        named = (self.calls.name, *parts)
+        own, name = parts[: len(parts) - len(suffixes)], full_name(named)
         if request.writes:
-            return ServedTable(self.types, self.spark, self.calls, own, loaded, _written_branch(target, name))
-        if not self.types.asked().as_relation:
+            branch = _written_branch(with_suffixes(ReadTarget(name, loaded, ReadRequest(name)), suffixes), name)
+            return ServedTable(self.types, self.spark, self.calls, own, loaded, branch, replaces_partitions(self.spark, request, asked))
+        if not asked.as_relation:
             return ServedTable(self.types, self.spark, self.calls, own, loaded)
-        return self.types.relation(self.spark, self.calls.name, parts, frame_of(self.spark, target))
+        options = {**request.options, **stated_options(self.spark, asked, named)}
+        read = read_request({**options, "path": name}, session_zone(self.spark)) if options else ReadRequest(name)
+        if read.selectors and request.selectors:
+            raise InvalidInput(f"{name} has a time to travel to, and the options {', '.join(read.selectors)}.", hint="Give one.", table=name)
+        selectors = {**read.selectors, **request.selectors}
+        target = with_suffixes(ReadTarget(name, loaded, read, None, selectors, self.calls.backend), suffixes)
+        frame, hidden = table_rows(self.spark, target, asked)
+        return self.types.relation(self.spark, self.calls.name, parts, frame, hidden)
 
     def _find(self, parts: Parts) -> tuple[LoadedTable, list[str]]:
         """Load the table that a name means, and return it with the suffixes of the name."""

@@ -27,6 +27,8 @@ from frazil.scan.suffixes import CHANGES, load_named, read_suffixes, split_locat
 
 _SELECTORS = ("snapshot-id", "as-of-timestamp", "branch", "tag", "versionasof", "timestampasof")
 _RANGE = ("start-snapshot-id", "end-snapshot-id", "start-timestamp", "end-timestamp")
+STATE_OPTIONS = (*_SELECTORS, *_RANGE)
+"""The read options that choose which rows a table shows."""
 _HINTS = {
     VECTORIZATION: VECTORIZED, "aggregate-push-down-enabled": ReadHint(False, "Spark computes aggregates from the rows"),
     "locality": ReadHint(False, "Spark chooses the hosts of its tasks; set spark.locality.wait"),

@@ -55,6 +55,11 @@ def is_classic(frame: Any) -> bool:
     return hasattr(frame, "_jdf")
 
 
+def session_key(spark: Any) -> str:
+    """Return the id of a session, which all Python handles of it share."""
+    return str(spark._jsparkSession.sessionUUID() if hasattr(spark, "_jsparkSession") else spark.session_id)
+
+
 def default_parallelism(spark: Any) -> int | None:
     """Return how many tasks a classic session runs at once; None on Spark Connect, where it is not known."""
     context = getattr(spark, "sparkContext", None) if hasattr(spark, "_jsc") else None
@@ -186,6 +191,16 @@ def each(values: Any) -> Iterator[Any]:
 def scala_seq(spark: Any, values: Sequence[Any]) -> Any:
     """Make a Scala sequence."""
     return spark._jvm.PythonUtils.toSeq(list(values))
+
+
+def some(spark: Any, value: Any) -> Any:
+    """Make Scala's Some."""
+    return spark._jvm.scala.Option.apply(value)
+
+
+def is_instance(spark: Any, name: str, value: Any) -> bool:
+    """Tell whether an object of the JVM is of a class or interface."""
+    return bool(spark._jvm.py4j.reflection.TypeUtil.isInstanceOf(name, value))
 
 
 def no_option(spark: Any) -> Any:

@@ -12,7 +12,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,13 +20,14 @@ from py4j.protocol import Py4JError
 from pyspark.sql import types as s
 
 from frazil.catalog.names import full_name, identifier_parts
-from frazil.spark.host.jvm import CATALYST, EXPRESSIONS, SPARK, Jvm, each, jvm_of, listen
+from frazil.spark.host.jvm import CATALYST, EXPRESSIONS, SPARK, Jvm, each, jvm_of, listen, scala_seq
+from frazil.spark.host.jvm_plans import NodeKind, kind_of
+from frazil.spark.host.jvm_views import Rule
 
 CONNECTOR = SPARK + "sql.connector."
 CATALOG = CONNECTOR + "catalog."
 WRITE = CONNECTOR + "write."
 SESSION_CATALOG = "spark_catalog"
-_ANALYSER = "org.apache.spark.sql.catalyst.analysis."
 _KNOWN: weakref.WeakKeyDictionary[Jvm, CatalogTypes] = weakref.WeakKeyDictionary()
 _NUMBERS = itertools.count(1)
 _ABOUT_TABLES = ("lookupTableOrView", "ShowTablesExtendedExec", "ShowTablesExec")
@@ -64,6 +65,40 @@ def current_catalog(spark: Any) -> str:
 def current_namespace(spark: Any) -> tuple[str, ...]:
     """Return the session's current namespace."""
     return tuple(map(str, spark._jsparkSession.sessionState().catalogManager().currentNamespace()))
+
+
+def with_full_names(spark: Any, sql: str, name_of: Callable[[tuple[str, ...]], tuple[str, ...]]) -> Any:
+    """Return a statement's parsed plan in which each table also has the alias of its full name, so that `catalog.db.t.column` is resolved.
+    `name_of`: the full name that parts mean. Raises what Spark's parser raises."""
+    catalyst = getattr(spark._jvm, CATALYST.removesuffix("."))
+
+    def named(node: Any) -> Any:
+        if kind_of(node) != NodeKind.UNRESOLVED_RELATION:
+            return node
+        *above, name = name_of(tuple(map(str, each(node.multipartIdentifier()))))
+        return catalyst.plans.logical.SubqueryAlias(catalyst.AliasIdentifier(name, scala_seq(spark, above)), node)
+
+    listen(spark)
+    plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(sql)
+    return plan.transformUpWithSubqueries(Rule(named))
+
+
+def options_of(spark: Any, sql: str, names: Collection[tuple[str, ...]]) -> list[dict[str, str]]:
+    """Return the options of WITH (…) that a statement's text gives a table, one dict for each place that has options. `names`: by which the
+    text may call the table, in small letters."""
+    plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(sql)
+    in_text: list[dict[str, str]] = []
+
+    def look(node: Any) -> Any:
+        if kind_of(node) == NodeKind.UNRESOLVED_RELATION and node.options().size():
+            if tuple(str(part).lower() for part in each(node.multipartIdentifier())) in names:
+                pairs = node.options().asCaseSensitiveMap()
+                in_text.append({str(k): str(pairs.get(k)) for k in pairs.keySet()})
+        return node
+
+    listen(spark)
+    plan.transformUpWithSubqueries(Rule(look))
+    return in_text
 
 
 def settings_mark(spark: Any) -> Any:
@@ -117,6 +152,9 @@ class CatalogTypes:
         self._qualified = getattr(view, CATALYST + "QualifiedTableName")
         self._literal = getattr(view, EXPRESSIONS + "Literal")
         self._some = getattr(view, "scala.Option").apply
+        self._seq = view.PythonUtils.toSeq
+        self._project = getattr(view, CATALYST + "plans.logical.Project")
+        self._hidden_tag = getattr(view, CATALYST + "trees.TreeNodeTag")("hidden_output")
         self._throwable = view.java.lang.Throwable
         self._trace = getattr(view, "org.apache.commons.lang3.exception.ExceptionUtils").getStackTrace
         self._origin = getattr(view, CATALYST + "trees.CurrentOrigin")
@@ -233,25 +271,41 @@ class CatalogTypes:
             arguments[place] = getattr(companion, f"$lessinit$greater$default${place + 1}")()
         return arguments, constructor
 
-    def relation(self, spark: Any, catalog: str, parts: Sequence[str], frame: Any) -> Any:
-        """Return the V1Table that Spark's analyser replaces by the analysed plan of a DataFrame.
+    def relation(self, spark: Any, catalog: str, parts: Sequence[str], frame: Any, hidden: int = 0) -> Any:
+        """Return the V1Table that Spark's analyser replaces by the analysed plan of a DataFrame. `hidden`: how many of its columns, the last
+        ones, are metadata columns.
 
         The plan goes through the session's relation cache, under a name of its own for each load, and leaves it when it is old: a query has
         taken it long before (`forget_plans` lets it leave at once).
         """
-        plan = frame._jdf.queryExecution().analyzed()
-        database = f"{parts[-2] if len(parts) > 1 else ''} {next(_NUMBERS)}"
+        plan, place = frame._jdf.queryExecution().analyzed(), f"{catalog} {next(_NUMBERS)}"
+        if hidden:
+            plan = self._hiding(plan, hidden)
         sessions = spark._jsparkSession.sessionState().catalog()
-        key = self._qualified(catalog, database, parts[-1])
+        key = self._qualified(place, parts[-2], parts[-1])
         sessions.cacheTable(key, plan)
         with self._lock:
             self._plans.append((time.monotonic(), sessions, key))
-            arguments = self._table_arguments
-            arguments[0] = self._table_identifier(parts[-1], self._some(database), self._some(catalog))
-            arguments[3] = plan.schema()
-            table = self._table_constructor.newInstance(arguments)
         self._forget_old()
-        return self._v1_table(table)
+        return self._v1_table(self.catalog_table((place, parts[-2], parts[-1]), plan.schema()))
+
+    def catalog_table(self, name: str | Sequence[str], schema: Any) -> Any:
+        """Make Spark's CatalogTable. `name`: catalog, database and table, or one text; `schema`: a StructType of the JVM."""
+        if isinstance(name, str):
+            identifier = self._table_identifier(name, self.jvm.none, self.jvm.none)
+        else:
+            identifier = self._table_identifier(name[2], self._some(name[1]), self._some(name[0]))
+        with self._lock:
+            self._table_arguments[0], self._table_arguments[3] = identifier, schema
+            return self._table_constructor.newInstance(self._table_arguments)
+
+    def _hiding(self, plan: Any, hidden: int) -> Any:
+        """Hide the last columns of a plan: `*` leaves them out, and a query that names one gets it, as with metadata columns."""
+        output = list(each(plan.output()))
+        visible, invisible = (self._seq(columns) for columns in (output[:-hidden], output[-hidden:]))
+        hiding = self._project(visible, plan)
+        hiding.setTagValue(self._hidden_tag, invisible)
+        return hiding
 
     def view_table(self, name: Sequence[str], schema: Any, text: str, properties: Mapping[str, str]) -> Any:
         """Return the V1Table that Spark's analyser replaces by the query of a view. `name`: with its catalog."""
@@ -385,8 +439,3 @@ def catalog_types(spark: Any) -> CatalogTypes:
     if (types := _KNOWN.get(jvm)) is None:
         types = _KNOWN[jvm] = CatalogTypes(spark, jvm)
     return types
-
-
-def each_of(values: Any) -> list[Any]:
-    """Return the members of a Scala sequence."""
-    return list(each(values))

@@ -13,7 +13,7 @@ from py4j.protocol import Py4JJavaError
 
 from frazil.errors import FrazilError, InvalidInput, Unsupported
 from frazil.spark.host.fall_back import fall_back
-from frazil.spark.host.jvm import CATALYST, Jvm
+from frazil.spark.host.jvm import CATALYST, SPARK, Jvm, is_instance, jvm_of
 
 _RAISED: OrderedDict[str, BaseException] = OrderedDict()
 _MOST = 64
@@ -76,16 +76,38 @@ def thrown(jvm: Jvm, error: BaseException) -> Thrown:
     if (origin := getattr(error, "_origin", None)) is not None:  # an error of Spark's that PySpark has converted
         return Thrown(origin)
     message = str(error) if isinstance(error, FrazilError) else f"{type(error).__name__}: {error}"
-    _RAISED[message] = error
-    _RAISED.move_to_end(message)
-    while len(_RAISED) > _MOST:
-        _RAISED.popitem(last=False)
+    _remember(message, error)
     java = jvm.view.java.lang
     if isinstance(error, Unsupported):
         return Thrown(java.UnsupportedOperationException(message))
     if isinstance(error, InvalidInput):
         return Thrown(java.IllegalArgumentException(message))
     return Thrown(java.RuntimeException(message))
+
+
+def unchecked(spark: Any, error: BaseException) -> Thrown:
+    """Return what ends a call from the JVM whose method declares no exception: a checked one, as Spark's AnalysisException is, would be
+    hidden in an UndeclaredThrowableException, so it becomes a SparkRuntimeException of the same condition. Callers in this process get the
+    error itself."""
+    jvm = jvm_of(spark)
+    assert jvm is not None
+    ending = thrown(jvm, error)
+    java, view = ending.java_exception, jvm.view
+    is_checked = not is_instance(spark, "java.lang.RuntimeException", java) and is_instance(spark, SPARK + "SparkThrowable", java)
+    if not is_checked or java.getCondition() is None:
+        return ending
+    facts = view.PythonUtils.toScalaMap(java.getMessageParameters())
+    runtime = getattr(view, SPARK + "SparkRuntimeException")(java.getCondition(), facts, java, java.getQueryContext(), "")
+    _remember(str(runtime.getMessage()), error)
+    return Thrown(runtime)
+
+
+def _remember(message: str, error: BaseException) -> None:
+    """Remember the latest errors that pass through the JVM, by the message of their exception there."""
+    _RAISED[message] = error
+    _RAISED.move_to_end(message)
+    while len(_RAISED) > _MOST:
+        _RAISED.popitem(last=False)
 
 
 def no_such_table(jvm: Jvm, identifier: Any) -> Thrown:
@@ -130,5 +152,5 @@ def no_such_function(jvm: Jvm, identifier: Any) -> Thrown:
 
 __all__: Sequence[str] = [
     "Thrown", "let_errors_pass", "namespace_exists", "namespace_not_empty", "no_such_function", "no_such_namespace", "no_such_table",
-    "no_such_view", "table_exists", "thrown", "view_exists",
+    "no_such_view", "table_exists", "thrown", "unchecked", "view_exists",
 ]  # fmt: skip
