@@ -237,7 +237,8 @@ class ServedCatalog(ServedViews):
 
     def loadProcedure(self, identifier: Any) -> Any:
         if (procedure := procedure_of(self.types.names(identifier))) is None:
-            raise Unsupported(f"There is no procedure {identifier.toString()}.", hint=f"SHOW PROCEDURES IN {self.calls.name}.system lists them.")
+            hint = f"SHOW PROCEDURES IN {self.calls.name}.system lists them."
+            raise Unsupported(f"There is no procedure {identifier.toString()}.", hint=hint)
         return UnboundProcedure(self.types, self.spark, self.calls, procedure)
 
     # --- FunctionCatalog

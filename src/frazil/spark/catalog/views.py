@@ -5,7 +5,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from frazil.errors import InvalidInput, NoSuchNamespaceError, NoSuchTableError, NoSuchViewError, TableAlreadyExistsError, ViewAlreadyExistsError
+from frazil.errors import (
+    InvalidInput,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    NoSuchViewError,
+    TableAlreadyExistsError,
+    ViewAlreadyExistsError,
+)
 from frazil.spark.catalog.protocol import Calls, Parts, ViewDefinition
 from frazil.spark.catalog.proxy import Proxy
 from frazil.spark.host import jvm_errors, jvm_relations

@@ -1,4 +1,5 @@
-"""Make and read views of a catalog: Spark's `View` (4.2, 4.3), and the entry of Spark's own catalog that stands for a view in a query (4.1)."""
+"""Make and read views of a catalog: Spark's `View` (4.2, 4.3), and the entry of Spark's own catalog that stands for a view in a query
+(4.1)."""
 
 from __future__ import annotations
 
