@@ -5,6 +5,7 @@ import itertools
 import pytest
 
 import frazil
+from frazil.spark.host.jvm import jvm_of, set_active
 
 _names = itertools.count()
 
@@ -31,6 +32,13 @@ def run(spark, lake):
 
 
 @pytest.fixture
-def table_of(lake):
+def catalog(spark, lake):
+    """The catalog, opened by Frazil's own door."""
+    set_active(spark, jvm_of(spark))
+    return frazil.load_catalog(lake)
+
+
+@pytest.fixture
+def table_of(catalog):
     """Open a table of the catalog by Frazil's own door."""
-    return lambda name: frazil.load_catalog(lake).load_table(name)
+    return catalog.load_table

@@ -136,7 +136,7 @@ def test_a_thread_of_the_jvm_without_a_python_caller_reads_a_table(spark, lake, 
             self.rows = spark._jsparkSession.sql(f"SELECT count(*) FROM {name}").first().getLong(0)
 
         class Java:
-            implements = ["java.lang.Runnable"]  # noqa: RUF012
+            implements = ["java.lang.Runnable"]
 
     counting = Counting()
     try:

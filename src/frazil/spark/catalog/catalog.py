@@ -238,7 +238,8 @@ class ServedCatalog(ServedViews):
 
     def loadProcedure(self, identifier: Any) -> Any:
         if (procedure := procedure_of(self.types.names(identifier))) is None:
-            raise Unsupported(f"There is no procedure {identifier.toString()}.", hint=f"SHOW PROCEDURES IN {self.calls.name}.system lists them.")
+            hint = f"SHOW PROCEDURES IN {self.calls.name}.system lists them."
+            raise Unsupported(f"There is no procedure {identifier.toString()}.", hint=hint)
         return UnboundProcedure(self.types, self.spark, self.calls, procedure)
 
     # --- FunctionCatalog
@@ -271,7 +272,7 @@ class ServedCatalog(ServedViews):
                 raise
             raise jvm_errors.table_exists(jvm, to if to is not None else identifier) from error
         except NoSuchNamespaceError as error:
-            if namespace is None and identifier is None:
+            if (namespace is None and identifier is None) or to is not None:  # renameTable may not throw Spark's exception
                 raise
             raise jvm_errors.no_such_namespace(jvm, identifier.namespace() if namespace is None else namespace) from error
         except NamespaceAlreadyExistsError as error:

@@ -32,6 +32,8 @@ WRITE = CONNECTOR + "write."
 SESSION_CATALOG = "spark_catalog"
 _KNOWN: weakref.WeakKeyDictionary[Jvm, CatalogTypes] = weakref.WeakKeyDictionary()
 _NUMBERS = itertools.count(1)
+_ABOUT_TABLES = ("lookupTableOrView", "ShowTablesExtendedExec", "ShowTablesExec")
+"""Methods and classes of Spark that ask for a table to tell about it, not to read its rows."""
 _KEPT_SECONDS, _KEPT_PLANS = 120, 256
 
 
@@ -367,12 +369,13 @@ class CatalogTypes:
         """Return the V1Table that Spark's analyser replaces by the query of a view. `name`: with its catalog."""
         *catalog, database, table = name
         immutable = getattr(self.jvm.view, "org.apache.spark.api.python.PythonUtils").toScalaMap(self.string_map(properties))
-        places = {str(f.getName()): n for n, f in enumerate(self._table_constructor.getDeclaringClass().getDeclaredFields())}
-        with self._lock:
-            arguments = self._table_arguments.clone()
+        arguments = self.jvm.view.java.util.Arrays.copyOf(self._table_arguments, len(self._table_arguments))
         identifier = self._table_identifier(table, self._some(database), self._some(full_name(catalog)))
+        arguments[0], arguments[3] = identifier, schema
+        plain = self._table_constructor.newInstance(arguments)
+        places = {str(plain.productElementName(n)): n for n in range(plain.productArity())}
         kind = getattr(self.jvm.view, CATALYST + "catalog.CatalogTableType").VIEW()
-        values = {"identifier": identifier, "tableType": kind, "schema": schema, "viewText": self._some(text), "properties": immutable}
+        values = {"tableType": kind, "viewText": self._some(text), "properties": immutable}
         for field_name, value in {**values, "viewOriginalText": self._some(text)}.items():
             arguments[places[field_name]] = value
         return self._v1_table(self._table_constructor.newInstance(arguments))
@@ -441,7 +444,7 @@ class CatalogTypes:
         """Tell by whom the catalog is asked, from within a call of the JVM: the methods that run on the JVM's thread say so."""
         stack = str(self._trace(self._throwable()))
         text = self._origin.get().sqlText()
-        return Asked("lookupTableOrView" not in stack, str(text.get()) if text.isDefined() else None)
+        return Asked(not any(method in stack for method in _ABOUT_TABLES), str(text.get()) if text.isDefined() else None)
 
     # --- what Spark passes
 
