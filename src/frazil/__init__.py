@@ -21,7 +21,7 @@ from frazil.spec.version import PYSPARK, VERSION
 __version__ = VERSION
 
 _HOMES = {
-    "frazil.table.load": ("load_catalog", "load_table", "list_catalogs", "sql"),
+    "frazil.table.load": ("load_catalog", "load_table", "list_catalogs"),
     "frazil.table.table": ("Table",),
     "frazil.table.catalog": ("Catalog",),
     "frazil.table.static": ("StaticTable",),
@@ -30,6 +30,7 @@ _HOMES = {
     "frazil.table.caches": ("clear_caches",),
     "frazil.tasks.runner": ("InProcess",),
     "frazil.dropin": ("configure", "install", "spark_session"),
+    "frazil.sql.results": ("last_result",),
     "frazil.spark.streams.files": ("write_stream_files",),
     "frazil.spec.schema": ("Schema",),
     "frazil.spec.types": (
@@ -45,7 +46,7 @@ _HOMES = {
     "frazil.spec.sorting": ("SortOrder", "SortField", "SortDirection", "NullOrder", "UNSORTED_SORT_ORDER"),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_MODULES = ("errors", "expressions", "testing")
+_MODULES = ("errors", "expressions", "sql", "testing")
 
 __all__ = ["__version__", *_HOME_OF, *_MODULES]
 
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from frazil.dropin import configure as configure
     from frazil.dropin import install as install
     from frazil.dropin import spark_session as spark_session
+    from frazil.dropin.sql import sql as sql
     from frazil.ops.result import CommitResult as CommitResult
     from frazil.spark.streams.files import write_stream_files as write_stream_files
     from frazil.spec.partitioning import UNPARTITIONED_PARTITION_SPEC as UNPARTITIONED_PARTITION_SPEC
@@ -64,13 +66,13 @@ if TYPE_CHECKING:
     from frazil.spec.sorting import SortDirection as SortDirection
     from frazil.spec.sorting import SortField as SortField
     from frazil.spec.sorting import SortOrder as SortOrder
+    from frazil.sql.results import last_result as last_result
     from frazil.table.caches import clear_caches as clear_caches
     from frazil.table.catalog import Catalog as Catalog
     from frazil.table.handed.actions import Actions as Actions
     from frazil.table.load import list_catalogs as list_catalogs
     from frazil.table.load import load_catalog as load_catalog
     from frazil.table.load import load_table as load_table
-    from frazil.table.load import sql as sql
     from frazil.table.static import StaticTable as StaticTable
     from frazil.table.table import Table as Table
     from frazil.tasks.runner import InProcess as InProcess

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from frazil.dropin.catalogs import register
 from frazil.dropin.hooks import hook_classes, mark
+from frazil.dropin.sql import take_statements
 from frazil.errors import InvalidInput
 from frazil.spark.host import session
 
@@ -27,6 +29,8 @@ def install(spark: Any) -> Any:
     session.use_this_python(spark)
     hook_classes(spark)
     mark(spark)
+    register(spark)
+    take_statements(spark)
     return spark
 
 
@@ -48,4 +52,4 @@ def spark_session(app_name: str | None = None, master: str | None = None, config
     return install(session.spark_session(app_name, master, config))
 
 
-__all__ = ["configure", "install", "spark_session"]
+__all__ = ["configure", "install", "spark_session", "sql"]

@@ -2,7 +2,7 @@
 
 Each procedure is a file with a frozen plan and a function that applies it; `dry_run=True` reports the plan. No procedure depends on an
 engine: work on files goes through a Runner, shuffles of rows through `ops.engine.Engine`. Start at `procedure`, which all procedures share:
-the table that is maintained, and results with the columns of Java Iceberg's procedures.
+the table that is maintained, and results with the columns of Java Iceberg's procedures. `procedures` lists them all, as data.
 """
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "lease",
     "move_snapshots",
     "procedure",
+    "procedures",
     "progress",
     "relocate",
     "remove_orphan_files",

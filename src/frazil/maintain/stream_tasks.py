@@ -6,7 +6,7 @@ while.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from frazil.commit.apply import now_millis
@@ -16,6 +16,7 @@ from frazil.maintain.compact.procedure import rewrite_data_files
 from frazil.maintain.convert_equality import convert_equality_deletes
 from frazil.maintain.expire_snapshots import expire_snapshots
 from frazil.maintain.procedure import MaintainedTable, ProcedureResult
+from frazil.maintain.procedures import PROCEDURES
 from frazil.maintain.remove_orphan_files import OrphanRequest, remove_orphan_files, request_of
 from frazil.maintain.retention import RetentionRequest
 from frazil.maintain.rewrite_manifests import rewrite_manifests
@@ -26,6 +27,7 @@ from frazil.spec.metadata import TableMetadata
 
 Arguments = Mapping[str, Any]
 _LEAST_AGE_MS = 86_400_000
+_WORDS = {p.task.name: p.task for p in PROCEDURES if p.task is not None}
 
 
 def upkeep(options: UpkeepOptions, metadata: TableMetadata, on_task: Told | None = None) -> Upkeep:
@@ -35,27 +37,28 @@ def upkeep(options: UpkeepOptions, metadata: TableMetadata, on_task: Told | None
 
 def _rewrite(arguments: Arguments, metadata: TableMetadata) -> Procedure:
     """Check the arguments of a compaction: all but `strategy`, `sort-order` and `where` are its options, such as `min-input-files`."""
-    strategy, sort_order, where = (arguments.get(name) for name in ("strategy", "sort-order", "where"))
-    options = {k: v for k, v in arguments.items() if k not in ("strategy", "sort-order", "where")}
+    words = _WORDS["rewrite"].words
+    strategy, sort_order, where = (arguments.get(word) for word in words)
+    options = {k: v for k, v in arguments.items() if k not in words}
     chosen = strategy or ("binpack" if sort_order is None else "sort")
     compaction_options(options, metadata, str(chosen).lower())
     return lambda table, branch: rewrite_data_files(table, strategy, sort_order, options, where, branch)
 
 
 def _convert(arguments: Arguments, metadata: TableMetadata) -> Procedure:
-    _refuse_others("convert", arguments, ("where",))
+    _refuse_others("convert", arguments)
     return lambda table, branch: convert_equality_deletes(table, arguments.get("where"), branch)
 
 
 def _manifests(arguments: Arguments, metadata: TableMetadata) -> Procedure:
     """Rewrite the manifests of main; a stream into another branch cannot have it."""
-    _refuse_others("manifests", arguments, ("spec-id",))
+    _refuse_others("manifests", arguments)
     spec_id = _whole("manifests", "spec-id", arguments.get("spec-id"), 0)
     return lambda table, branch: rewrite_manifests(table, spec_id)
 
 
 def _expire(arguments: Arguments, metadata: TableMetadata) -> Procedure:
-    _refuse_others("expire", arguments, ("max-snapshot-age", "retain-last", "clean-expired-metadata"))
+    _refuse_others("expire", arguments)
     age = _age("expire", "max-snapshot-age", arguments.get("max-snapshot-age"), 0)
     retain = _whole("expire", "retain-last", arguments.get("retain-last"), 1)
     clean = flag(f"{PREFIX}expire.clean-expired-metadata", arguments.get("clean-expired-metadata", "false"))
@@ -68,7 +71,7 @@ def _expire(arguments: Arguments, metadata: TableMetadata) -> Procedure:
 
 
 def _orphans(arguments: Arguments, metadata: TableMetadata) -> Procedure:
-    _refuse_others("orphans", arguments, ("min-age", "location", "prefix-mismatch-mode"))
+    _refuse_others("orphans", arguments)
     age = _age("orphans", "min-age", arguments.get("min-age"), _LEAST_AGE_MS)
     location, mode = arguments.get("location"), arguments.get("prefix-mismatch-mode")
 
@@ -84,10 +87,11 @@ _TASKS: Mapping[str, Callable[[Arguments, TableMetadata], Procedure]] = {
 }  # fmt: skip
 
 
-def _refuse_others(task: str, arguments: Arguments, names: Sequence[str]) -> None:
+def _refuse_others(task: str, arguments: Arguments) -> None:
+    words = _WORDS[task].words
     for word in arguments:
-        if word not in names:
-            hint = f"It has {', '.join(names)}; triggers begin with every-."
+        if word not in words:
+            hint = f"It has {', '.join(words)}; triggers begin with every-."
             raise InvalidInput(f"{PREFIX}{task} has no argument {word!r}.", hint=hint, option=f"{PREFIX}{task}.{word}")
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from frazil.commit.history import holds_the_same_rows
 from frazil.errors import InvalidInput, ValidationError
 from frazil.maintain.lease import LEASE_SECONDS
+from frazil.maintain.procedures import PROCEDURES
 from frazil.spec.durations import duration_ms
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.properties import BOOLEAN
@@ -22,7 +23,7 @@ from frazil.spec.snapshot import Snapshot
 
 PREFIX = "maintenance."
 LEASE_DURATION, RATE_LIMIT = f"{PREFIX}lease-duration", f"{PREFIX}rate-limit"
-TASKS = ("convert", "rewrite", "manifests", "expire", "orphans")
+TASKS = tuple(p.task.name for p in PROCEDURES if p.task is not None)
 """In the order in which tasks run that are due at the same time: what one leaves, the next removes."""
 READ_BACK = 100
 """How many snapshots are looked at to count what happened before a query began, as in Flink."""

@@ -141,11 +141,15 @@ class Engine(Protocol):
     def lacking(self, schema: Schema) -> NestedField | None:
         """Return the first column of a type that the engine's SQL cannot hold; None: it can hold all of them."""
 
-    def delete(self, planned: Planned, where: Any, context_of: ContextOf, *, case_sensitive: bool | None = None) -> RowChanges: ...
+    def delete(
+        self, planned: Planned, where: Any, context_of: ContextOf, *, case_sensitive: bool | None = None, alias: str = ""
+    ) -> RowChanges:
+        """Delete the rows of a condition. `alias`: by what name, of one or more parts, the condition calls the table."""
 
     def update(
-        self, planned: Planned, assignments: Mapping[str, Any], where: Any, context_of: ContextOf, *, case_sensitive: bool | None = None
-    ) -> RowChanges: ...
+        self, planned: Planned, assignments: Mapping[str, Any], where: Any, context_of: ContextOf, *, case_sensitive: bool | None = None,
+        alias: str = "",
+    ) -> RowChanges: ...  # fmt: skip
 
     def check_merge(self, schema: Schema, frame: Frame, merge: Merge, *, case_sensitive: bool | None = None) -> None:
         """Check a MERGE before its source is evaluated. Raises what the engine refuses."""

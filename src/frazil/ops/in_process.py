@@ -87,12 +87,15 @@ class InProcessEngine:
     def lacking(self, schema: Schema) -> NestedField | None:
         return None
 
-    def delete(self, planned: Planned, where: Any, context_of: ContextOf, *, case_sensitive: bool | None = None) -> RowChanges:
+    def delete(
+        self, planned: Planned, where: Any, context_of: ContextOf, *, case_sensitive: bool | None = None, alias: str = ""
+    ) -> RowChanges:
         raise _spark_needed()
 
     def update(
-        self, planned: Planned, assignments: Mapping[str, Any], where: Any, context_of: ContextOf, *, case_sensitive: bool | None = None
-    ) -> RowChanges:
+        self, planned: Planned, assignments: Mapping[str, Any], where: Any, context_of: ContextOf, *, case_sensitive: bool | None = None,
+        alias: str = "",
+    ) -> RowChanges:  # fmt: skip
         raise _spark_needed()
 
     def check_merge(self, schema: Schema, frame: Frame, merge: Merge, *, case_sensitive: bool | None = None) -> None:

@@ -50,10 +50,10 @@ def condition_of(where: Any) -> Predicate:
     return predicate_of(where)
 
 
-def delete(step: Step, where: Any, mode: str | None = None) -> StagedWrite:
+def delete(step: Step, where: Any, mode: str | None = None, alias: str = "") -> StagedWrite:
     """Delete the rows for which the condition is TRUE. Files whose rows all match are removed by metadata alone.
 
-    `mode`: copy-on-write or merge-on-read; None: the table's write.delete.mode.
+    `mode`: copy-on-write or merge-on-read; None: the table's write.delete.mode. `alias`: by what name a Column calls the table.
     """
     return staged_change(step, partial(_deleted, where=where, mode=mode))
 
@@ -62,7 +62,7 @@ def _deleted(step: Step, where: Any, mode: str | None) -> StagedWrite:
     chosen = mode_of("delete", step.metadata, mode, step.to.options)
     bound = step.in_grammar(lambda: _bound(step, where))
     if bound is None:
-        return _staged_by_sql(step, "delete", chosen, where)
+        return _staged_by_sql(step, "delete", chosen, where, alias=alias)
     plan = step.plan(bound, to_remove=True)
     wholly, to_read = step.split(plan)
     if not to_read:
@@ -135,10 +135,11 @@ def live_rows(wholly: TaskSequence, storage: Storage) -> int:
     return total
 
 
-def update(step: Step, new_values: Mapping[str, Any], where: Any = None, mode: str | None = None) -> StagedWrite:
+def update(step: Step, new_values: Mapping[str, Any], where: Any = None, mode: str | None = None, alias: str = "") -> StagedWrite:
     """Set columns of the rows for which the condition is TRUE (None: all rows).
 
     `new_values`: expressions or values by column name. `mode`: copy-on-write or merge-on-read; None: the table's write.update.mode.
+    `alias`: by what name a Column calls the table.
     """
     if not new_values:
         raise InvalidInput("update needs at least one column: set={'column': 'expression'}.")
@@ -160,7 +161,7 @@ def _updated(step: Step, new_values: Mapping[str, Any], where: Any, mode: str | 
 
     bound = None if step.shuffles("update") else step.in_grammar(bound_update)
     if bound is None:
-        return _staged_by_sql(step, "update", chosen, where, new_values)
+        return _staged_by_sql(step, "update", chosen, where, new_values, alias)
     predicate, assignments = bound
     plan = step.plan(predicate)
     context = step.context(plan, chosen, lambda read: UpdateDecider.of(read, assignments, step.lineage))
@@ -168,19 +169,24 @@ def _updated(step: Step, new_values: Mapping[str, Any], where: Any, mode: str | 
     return step.staged_change("update", chosen, changed, predicate)
 
 
-def _staged_by_sql(step: Step, kind: Kind, mode: Mode, where: Any, new_values: Mapping[str, Any] | None = None) -> StagedWrite:
-    changes = _by_sql(step, kind, mode, where, new_values)
+def _staged_by_sql(
+    step: Step, kind: Kind, mode: Mode, where: Any, new_values: Mapping[str, Any] | None = None, alias: str = ""
+) -> StagedWrite:
+    changes = _by_sql(step, kind, mode, where, new_values, alias)
     metrics = {"rows_updated": changes.updated, "rows_deleted": changes.deleted}
     return step.staged_change(kind, mode, changes.changed, changes.conflict_filter, metrics)
 
 
-def _by_sql(step: Step, kind: Kind, mode: Mode, where: Any, new_values: Mapping[str, Any] | None = None) -> RowChanges:
+def _by_sql(
+    step: Step, kind: Kind, mode: Mode, where: Any, new_values: Mapping[str, Any] | None = None, alias: str = ""
+) -> RowChanges:
     """Let the engine find the rows by its own SQL; its tasks then write the change as for any other condition."""
 
     def context_of(planned: Plan) -> ChangeContext:
         return step.context(planned, mode, DeleteDecider.of)
 
     with step.removing_files_on_error(), step.engine.as_meant(step.settings):
+        planned, sensitive = step.plan_withholding_row_ids, step.case_sensitive
         if kind == "delete":
-            return step.engine.delete(step.plan_withholding_row_ids, where, context_of, case_sensitive=step.case_sensitive)
-        return step.engine.update(step.plan_withholding_row_ids, new_values or {}, where, context_of, case_sensitive=step.case_sensitive)
+            return step.engine.delete(planned, where, context_of, case_sensitive=sensitive, alias=alias)
+        return step.engine.update(planned, new_values or {}, where, context_of, case_sensitive=sensitive, alias=alias)

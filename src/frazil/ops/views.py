@@ -19,7 +19,7 @@ from frazil.errors import (
     ViewAlreadyExistsError,
 )
 from frazil.spec.schema import Schema
-from frazil.spec.view import SQLViewRepresentation, ViewMetadata, ViewVersion, with_version
+from frazil.spec.view import SQLViewRepresentation, ViewMetadata, ViewVersion, with_properties, with_version
 
 SPARK_CATALOG = "spark_catalog"
 _ATTEMPTS = 5  # the first one, and Java's commit.retry.num-retries
@@ -46,6 +46,17 @@ def replace_view(
         return with_version(base, columns or base.schema(), version, properties, _now_ms())
 
     return _changed(backend, parts, replaced, name)
+
+
+def change_view_properties(
+    backend: CatalogBackend, parts: Parts, removals: Collection[str], updates: Mapping[str, str], name: str
+) -> LoadedView:
+    """Remove and set properties of a view; its versions stay. Raises NoSuchViewError."""
+
+    def changed(base: ViewMetadata) -> ViewMetadata:
+        return with_properties(base, {**{k: v for k, v in base.properties.items() if k not in removals}, **updates})
+
+    return _changed(backend, parts, changed, name)
 
 
 def _changed(backend: CatalogBackend, parts: Parts, change: Callable[[ViewMetadata], ViewMetadata], name: str) -> LoadedView:

@@ -128,6 +128,12 @@ def with_version(base: ViewMetadata, schema: Schema, version: ViewVersion, prope
     return replace(base, schemas=schemas, versions=versions, version_log=log, current_version_id=chosen.version_id, properties=merged)
 
 
+def with_properties(base: ViewMetadata, properties: Mapping[str, str]) -> ViewMetadata:
+    """Build the metadata in which a view has exactly these properties. Raises ValidationError."""
+    _check_properties(properties)
+    return replace(base, properties=dict(properties))
+
+
 def _retained(
     versions: tuple[ViewVersion, ...], log: tuple[ViewHistoryEntry, ...], current: int, num_entries: int
 ) -> tuple[tuple[ViewVersion, ...], tuple[ViewHistoryEntry, ...]]:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, cast
+from collections.abc import Mapping
+from typing import Any, cast
 
 from frazil.catalog import first_found, load_backend, meanings
 from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names, store_properties
 from frazil.catalog.names import full_name, identifier_parts
 from frazil.catalog.path import load_location
 from frazil.errors import InvalidInput, Unsupported
-from frazil.ops.session import Session
 from frazil.scan.suffixes import CHANGES, load_named, read_suffixes, split_location
 from frazil.table.catalog import Catalog
 from frazil.table.changelog import ChangesScan
 from frazil.table.engines import session_catalogs
 from frazil.table.metadata_table import MetadataTable
 from frazil.table.table import Table
+
+_LOADED: dict[str, Catalog] = {}
 
 
 def load_catalog(name: str | None = None, **properties: Any) -> Catalog:
@@ -27,7 +29,20 @@ def load_catalog(name: str | None = None, **properties: Any) -> Catalog:
 
     Raises InvalidInput, which names a property that is missing or contradictory, and Unsupported for a type that is not served yet.
     """
-    return Catalog(load_backend(name, spark_conf=session_catalogs(), **properties))
+    catalog = Catalog(load_backend(name, spark_conf=session_catalogs(), **properties))
+    if properties:
+        _LOADED[catalog.name] = catalog
+    return catalog
+
+
+def loaded_catalogs() -> Mapping[str, Catalog]:
+    """Return the catalogs that were loaded with properties of their own, by name, the last one of each: SQL knows them by these names."""
+    return _LOADED
+
+
+def configured_catalog(name: str, spark_conf: Mapping[str, str]) -> Catalog:
+    """Load a catalog as the settings of a session, the environment and the yaml files configure it."""
+    return Catalog(load_backend(name, spark_conf=spark_conf))
 
 
 def list_catalogs() -> list[str]:
@@ -80,13 +95,6 @@ def _viewed(table: Table, name: str, suffixes: list[str]) -> MetadataTable | Cha
         hint = f"frazil.load_table({name!r}).scan({selectors}) reads it."
         raise Unsupported(f"{', '.join(suffixes)} selects a snapshot; load_table returns tables.", hint=hint, table=name)
     return MetadataTable(name, selected.view, table._loaded, selected.selectors)
-
-
-def sql(sqlQuery: str, spark: Session | None = None) -> NoReturn:
-    """Run Spark SQL over Frazil's catalogs. Not supported yet: raises Unsupported."""
-    raise Unsupported(
-        "frazil.sql is not supported yet.", hint="spark.table(name).createOrReplaceTempView(…) gives SQL a name; see KNOWN_GAPS.md."
-    )
 
 
 def at_location(location: str, **properties: Any) -> Table:

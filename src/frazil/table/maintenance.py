@@ -23,6 +23,17 @@ from frazil.maintain.last_run import record_run
 from frazil.maintain.lease import LEASE_SECONDS, lease
 from frazil.maintain.move_snapshots import AncestorsResult, FastForwardResult, MovedSnapshotResult, PickedSnapshotResult
 from frazil.maintain.procedure import MaintainedTable
+from frazil.maintain.procedures import (
+    BIGINT,
+    BOOLEAN,
+    BY_NAME,
+    INT,
+    NUMBERS,
+    ON_MAINTENANCE,
+    PROCEDURES,
+    STRING,
+    TEXT_MAP,
+)  # fmt: skip
 from frazil.maintain.progress import ProgressCallback
 from frazil.maintain.relocate.table_path import RewriteTablePathResult, rewrite_table_path
 from frazil.maintain.remove_orphan_files import OrphanFilesResult
@@ -44,16 +55,14 @@ from frazil.table.handed.expire_chain import ExpireSnapshots
 from frazil.table.handle import TableHandle
 from frazil.tasks.runner import Runner
 
-_FLAGS = (
-    "dry_run", "use_caching", "create_file_list", "check_duplicate_files", "prefix_listing", "stream_results", "clean_expired_metadata",
-    "allow_short_interval",
-)  # fmt: skip
-_CHECKS: dict[str, arguments.Check] = {
-    **dict.fromkeys(_FLAGS, arguments.flag), "progress": arguments.function, "strategy": arguments.text, "branch": arguments.text,
-    "snapshot_id": arguments.number, "spec_id": arguments.number, "retain_last": arguments.number,
-    "parallelism": arguments.number, "snapshot_ids": arguments.numbers, "options": arguments.mapping,
-    "partition_filter": arguments.mapping,
+_BY_KIND: dict[str, arguments.Check] = {
+    BOOLEAN: arguments.flag, STRING: arguments.text, INT: arguments.number, BIGINT: arguments.number, NUMBERS: arguments.numbers,
+    TEXT_MAP: arguments.mapping,
 }  # fmt: skip
+_CHECKS: dict[str, arguments.Check] = {
+    "progress": arguments.function,
+    **{p.in_python: _BY_KIND[p.kind] for one in PROCEDURES if one.on == ON_MAINTENANCE for p in one.parameters if not p.wide},
+}
 
 
 @arguments.checked(_CHECKS)
@@ -300,15 +309,9 @@ class MaintenanceTable:
         May run at any time beside writers and readers, also from cron: it holds the table's lease, and does nothing while another `auto` or
         a stream maintains the table. A cure that fails is told in the result, and the others run.
         """
-        procedures: dict[str, Callable[..., object]] = {
-            "compute_partition_stats": self.compute_partition_stats, "compute_table_stats": self.compute_table_stats,
-            "convert_equality_deletes": self.convert_equality_deletes, "expire_snapshots": self.expire_snapshots,
-            "remove_orphan_files": self.remove_orphan_files, "rewrite_data_files": self.rewrite_data_files,
-            "rewrite_manifests": self.rewrite_manifests, "rewrite_position_delete_files": self.rewrite_position_delete_files,
-        }  # fmt: skip
 
         def procedure(name: str) -> Callable[..., object] | None:
-            return partial(procedures[name], progress=progress) if name in procedures else None
+            return partial(getattr(self, name), progress=progress) if name in BY_NAME and BY_NAME[name].cure else None
 
         def record(kind: str) -> None:
             if kind == ORPHANS:  # what is left behind is estimated, so that only a record tells that it was removed

@@ -179,6 +179,7 @@ class Verbs(ABC, Generic[R, P]):
         mode: str | None = None,
         runner: Runner | str | None = None,
         spark: Session | None = None,
+        target_alias: str = "",
         txn: tuple[str, int] | None = None,
         **write_options: object,
     ) -> R:
@@ -187,7 +188,8 @@ class Verbs(ABC, Generic[R, P]):
         `where`: another name for `delete_filter`, as in `update`. `mode`: copy-on-write or merge-on-read; None: the table's
         write.delete.mode. `runner`: "in-process" or a Runner; None: Spark if a session is given or active, else this process. `spark`: the
         session that does the work, whose settings then apply to the filter. The `spark.wap.…` and `spark.sql.iceberg.*` of the session that
-        does the work apply also where it is merely active, as they do to SQL's DELETE.
+        does the work apply also where it is merely active, as they do to SQL's DELETE. `target_alias`: a name, of one or more parts, by
+        which a Column calls the table, as in `F.col("t.id") < 3`.
         """
         if where is not None and not isinstance(delete_filter, AlwaysTrue):
             raise InvalidInput("delete takes one filter: delete_filter and where= are both given.", hint="Join them by AND.")
@@ -195,7 +197,7 @@ class Verbs(ABC, Generic[R, P]):
         chosen = delete_filter if where is None else where
 
         def staged(operation: TableOperation) -> StagedWrite:
-            return row_changes.delete(_row_step(operation, arguments, runner, spark, words=[chosen]), chosen, mode)
+            return row_changes.delete(_row_step(operation, arguments, runner, spark, words=[chosen]), chosen, mode, target_alias)
 
         return self._run_write(staged, txn, repeatable=True)
 
@@ -210,6 +212,7 @@ class Verbs(ABC, Generic[R, P]):
         mode: str | None = None,
         runner: Runner | str | None = None,
         spark: Session | None = None,
+        target_alias: str = "",
         txn: tuple[str, int] | None = None,
         **write_options: object,
     ) -> R:
@@ -218,14 +221,14 @@ class Verbs(ABC, Generic[R, P]):
 
         `set`: new values by column or struct member. Texts are Spark SQL expressions over the old row, other Python values are constants.
         Values are cast as Spark's ANSI store assignment does. `mode`: copy-on-write or merge-on-read; None: the table's write.update.mode.
-        `runner`, `spark`: as for `delete`.
+        `runner`, `spark`, `target_alias`: as for `delete`.
         """
         arguments = WriteArguments("update", branch, snapshot_properties, write_options, case_sensitive)
 
         def staged(operation: TableOperation) -> StagedWrite:
             values = mapping("set", set)
             step = _row_step(operation, arguments, runner, spark, words=[where, *values.values()])
-            return row_changes.update(step, values, where, mode)
+            return row_changes.update(step, values, where, mode, target_alias)
 
         return self._run_write(staged, txn, repeatable=True)
 

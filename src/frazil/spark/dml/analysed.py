@@ -123,16 +123,17 @@ def equal_columns(target: DataFrame, source: DataFrame, on: Column) -> list[tupl
     return pairs
 
 
-def conditions(frame: DataFrame, where: Column) -> list[str]:
-    """Return the deterministic conjuncts of a condition as SQL texts, for pruning; empty on Spark Connect. Raises InvalidInput for unknown
-    names."""
+def conditions(frame: DataFrame, where: Column, aliased: bool = False) -> list[str]:
+    """Return the deterministic conjuncts of a condition as SQL texts, for pruning; empty on Spark Connect. `aliased`: the frame has a name,
+    which the texts leave out. Raises InvalidInput for unknown names."""
     with as_input():
         chosen = frame.filter(where)
     if not is_classic(frame):
         return []
     if (condition := jvm_plans.filter_condition(chosen)) is None:
         return []
-    texts = [jvm_plans.full_text(frame.sparkSession, e) for e in jvm_plans.conjuncts(condition)]
+    unqualified = dict.fromkeys(jvm_plans.output_ids(frame), "") if aliased else None
+    texts = [jvm_plans.full_text(frame.sparkSession, e, unqualified) for e in jvm_plans.conjuncts(condition)]
     return [text for text in texts if text is not None]
 
 

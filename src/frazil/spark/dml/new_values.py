@@ -20,6 +20,8 @@ from frazil.expr.nodes import Literal
 from frazil.rows.assign import as_expression, meant_as_constant, refuse_element, refuse_partial
 from frazil.spark.dml.analysed import analysed, bound_to, expression
 from frazil.spark.dml.checked import GivenExpression
+from frazil.spark.host.jvm import is_classic
+from frazil.spark.host.jvm_plans import holds_subquery, selected_expressions
 from frazil.spark.types.safe_casts import castable, misfit, not_taken
 from frazil.spark.types.spark_types import from_spark, spark_type
 from frazil.spark.write.conform_frame import absent_column, fitted_column, refused
@@ -109,10 +111,10 @@ class NewColumns:
         expressions = [(path, v) for path, v in given.pairs if not _is_default(v)]
         read = [_read(v, path) for path, v in expressions]
         bound = self._bound(expressions, [column for column, _ in read])
-        types = [f.dataType for f in analysed(self.frame, bound).schema.fields] if bound else []
+        types, repeatable = self._types(bound)
         assigned = {
-            path[-1].field_id: self._fit(c, t, path, origin)
-            for (path, _), c, t, (_, origin) in zip(expressions, bound, types, read, strict=True)
+            path[-1].field_id: self._fit(c, t, path, origin, again)
+            for (path, _), c, t, (_, origin), again in zip(expressions, bound, types, read, repeatable, strict=True)
         }
         for path, _ in given.pairs:
             if path[-1].field_id not in assigned:
@@ -123,6 +125,17 @@ class NewColumns:
         if self.problems:
             raise refused("The new values do", self.problems)
         return columns
+
+    def _types(self, bound: Sequence[Column]) -> tuple[list[s.DataType], list[bool]]:
+        """Return the types of values, and whether each holds a sub-query: Spark computes that once, however often it is named, and allows
+        none within functions such as `transform`."""
+        if not bound:
+            return [], []
+        chosen = analysed(self.frame, bound)
+        spark, types = self.frame.sparkSession, [f.dataType for f in chosen.schema.fields]
+        if not is_classic(self.frame):
+            return types, [False] * len(types)
+        return types, [holds_subquery(spark, e) for e in selected_expressions(chosen)]
 
     def _bound(self, expressions: Sequence[tuple[tuple[i.NestedField, ...], Any]], columns: Sequence[Column]) -> list[Column]:
         """Resolve the expressions against the frame. Raises InvalidInput that names the column whose value is wrong."""
@@ -154,8 +167,9 @@ class NewColumns:
             return whole if given is None or old is None else F.when(given.isNotNull() | old.isNotNull(), whole)
         return absent_column(column, self.problems, name) if old is None else old
 
-    def _fit(self, c: Column, have: s.DataType, path: tuple[i.NestedField, ...], origin: Origin) -> Column:
-        """Convert a value to the type of its column, by the rules for how it was given; what does not fit is added to the problems."""
+    def _fit(self, c: Column, have: s.DataType, path: tuple[i.NestedField, ...], origin: Origin, again: bool) -> Column:
+        """Convert a value to the type of its column, by the rules for how it was given; what does not fit is added to the problems.
+        `again`: the value may be named several times."""
         want, name = path[-1], _name(path)
         if self.whole and (iceberg_type := _known(have)) is not None:
             refuse_partial(iceberg_type, want.field_type, name, self.case_sensitive)
@@ -168,7 +182,7 @@ class NewColumns:
             self.problems.append(not_taken(have, want.field_type, name, "cannot be assigned to"))
             return c
         to = spark_type(want.field_type, name, time=self.time)
-        return _checked(c, to, name) if _may_overflow(have, to) else c.cast(to)
+        return _checked(c, to, name, again) if _may_overflow(have, to) else c.cast(to)
 
 
 def given_expressions(given: Given) -> list[GivenExpression]:
@@ -249,9 +263,9 @@ def _may_overflow(have: s.DataType, to: s.DataType) -> bool:
     return False
 
 
-def _checked(c: Column, to: s.DataType, name: str) -> Column:
-    """Cast a value, or fail with an error that names the column. The value goes through `transform` of an array of one element, so that
-    Spark computes it once although the check uses it several times."""
+def _checked(c: Column, to: s.DataType, name: str, again: bool) -> Column:
+    """Cast a value, or fail with an error that names the column. Unless it may be named `again`, the value goes through `transform` of an
+    array of one element, so that Spark computes it once although the check uses it several times."""
 
     def cast_or_fail(x: Column) -> Column:
         text = F.concat(
@@ -259,7 +273,7 @@ def _checked(c: Column, to: s.DataType, name: str) -> Column:
         )
         return F.when(x.isNotNull() & x.try_cast(to).isNull(), F.raise_error(text).cast(to)).otherwise(x.try_cast(to))
 
-    return F.transform(F.array(c), cast_or_fail).getItem(0)
+    return cast_or_fail(c) if again else F.transform(F.array(c), cast_or_fail).getItem(0)
 
 
 def failed(error: BaseException) -> EvaluationError | SchemaMismatch | None:

@@ -24,6 +24,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as s
 
 from frazil.arrow.read.rows_at import rows_at
+from frazil.catalog.names import identifier_parts
 from frazil.errors import InvalidInput, Unsupported
 from frazil.expr.nodes import AlwaysFalse, AlwaysTrue, And, Predicate
 from frazil.expr.quoted import columns_of, refuse_columns
@@ -35,7 +36,7 @@ from frazil.scan.columns import metadata_columns
 from frazil.scan.plan import Plan
 from frazil.scan.tasks import FileScanTask
 from frazil.spark.dml import change_tasks
-from frazil.spark.dml.analysed import as_input, column_at, columns_by_id, conditions
+from frazil.spark.dml.analysed import as_input, column_at, columns_by_id, conditions, named
 from frazil.spark.dml.change_tasks import (
     BY_SOURCE_DELETED,
     BY_SOURCE_UPDATED,
@@ -76,28 +77,34 @@ _GROUP_BYTES = 128 << 20  # of positions per task, at most
 # Doors ---------------------------------------------------------------------------------------------------------------------------------
 
 
-def delete(spark: Any, planned: Planned, where: Any, context_of: ContextOf, *, case_sensitive: bool | None = None) -> RowChanges:
+def delete(
+    spark: Any, planned: Planned, where: Any, context_of: ContextOf, *, case_sensitive: bool | None = None, alias: str = ""
+) -> RowChanges:
     """Delete the rows for which `where` (SQL text, Column, predicate) is TRUE, and return the changes, which are not committed yet.
+    `alias`: by what name, of one or more parts, the condition calls the table.
 
     Raises InvalidInput for what Spark cannot resolve, and for columns in double quotes, which Spark takes for texts.
     """
     with sensitivity(spark, case_sensitive) as sensitive:
         schema = planned(AlwaysFalse()).schema
         refuse_columns(where, columns_of(schema))
-        where = checked(shadow(spark, schema), [GivenExpression(where, "The condition")])[0]
-        plan, predicate = pruned(spark, planned, where, schema, sensitive)
+        empty = _called(shadow(spark, schema), alias)
+        where = checked(empty, [GivenExpression(where, "The condition")])[0]
+        plan, predicate = pruned(spark, planned, where, schema, sensitive, alias)
         job = Job.of(spark, plan, context_of(plan), predicate, "delete", whole=False)
         with as_input():
-            deleted = job.target.filter(where)
+            deleted = _called(job.target, alias).filter(where)
         return job.run(deleted.select(F.lit(DELETED).cast("byte").alias(OPERATION), F.col(FILE), F.col(POS)), new_rows=False, unique=False)
 
 
 def update(
-    spark: Any, planned: Planned, assignments: Mapping[str, Any], where: Any, context_of: ContextOf, *, case_sensitive: bool | None = None
-) -> RowChanges:
+    spark: Any, planned: Planned, assignments: Mapping[str, Any], where: Any, context_of: ContextOf, *, case_sensitive: bool | None = None,
+    alias: str = "",
+) -> RowChanges:  # fmt: skip
     """Update the rows for which `where` is TRUE (all rows where it is None), and return the changes, which are not committed yet.
 
-    Values of `assignments` are SQL texts, Columns, terms, or Python constants. Raises InvalidInput for what Spark cannot resolve,
+    Values of `assignments` are SQL texts, Columns, terms, or Python constants; `alias` as for `delete`. Raises InvalidInput for what Spark
+    cannot resolve,
     SchemaMismatch for values that do not fit their column.
     """
     with sensitivity(spark, case_sensitive) as sensitive:
@@ -105,24 +112,31 @@ def update(
         for text in (where, *assignments.values()):
             refuse_columns(text, columns_of(schema))
         assigned_values = Given.of(schema, tuple(assignments.items()), sensitive)
-        empty = shadow(spark, schema)
+        empty = _called(shadow(spark, schema), alias)
         where = checked(empty, [GivenExpression(True if where is None else where, "The condition")])[0]
         checked(empty, given_expressions(assigned_values))
         if len(empty.columns) == len(schema.fields):
             NewColumns(empty, schema, columns_by_id(empty, schema), sensitive, time_enabled(spark)).columns(assigned_values)
-        plan, predicate = pruned(spark, planned, where, schema, sensitive)
+        plan, predicate = pruned(spark, planned, where, schema, sensitive, alias)
         job = Job.of(spark, plan, context_of(plan), predicate, "update")
         with as_input():
-            chosen = job.target.filter(where)
+            chosen = _called(job.target, alias).filter(where)
         new = NewColumns(chosen, plan.schema, columns_by_id(chosen, plan.schema), sensitive, job.time).columns(assigned_values)
         columns = [F.lit(UPDATED).cast("byte").alias(OPERATION), *job.marks(), *job.named(new, None)]
         return job.run(chosen.select(*columns), new_rows=True, unique=False)
 
 
-def pruned(spark: Any, planned: Planned, where: Column, schema: Schema, case_sensitive: bool) -> tuple[Plan, Predicate]:
+def _called(frame: DataFrame, alias: str) -> DataFrame:
+    """Alias a frame by the name, of one or more parts, that expressions call it by; an empty one leaves it as it is."""
+    return named(frame, identifier_parts(alias)) if alias else frame
+
+
+def pruned(
+    spark: Any, planned: Planned, where: Column, schema: Schema, case_sensitive: bool, alias: str = ""
+) -> tuple[Plan, Predicate]:
     """Plan the scan for a condition, pruned by those of its conjuncts that Frazil's grammar covers; return the plan and that predicate."""
     pruning: Predicate = AlwaysTrue()
-    for text in conditions(shadow(spark, schema), where):
+    for text in conditions(_called(shadow(spark, schema), alias), where, aliased=bool(alias)):
         predicate = understood(spark, text, schema, case_sensitive)
         if predicate is not None and not isinstance(predicate, AlwaysTrue):
             pruning = predicate if isinstance(pruning, AlwaysTrue) else And(pruning, predicate)

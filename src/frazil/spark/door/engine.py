@@ -217,16 +217,19 @@ class SparkEngine:
         return row_changes.lacking(self.spark, schema)
 
     @quietly()
-    def delete(self, planned: Planned, where: Any, context_of: ContextOf, *, case_sensitive: bool | None = None) -> RowChanges:
+    def delete(
+        self, planned: Planned, where: Any, context_of: ContextOf, *, case_sensitive: bool | None = None, alias: str = ""
+    ) -> RowChanges:
         """Delete rows by any Spark SQL (`row_changes.delete`)."""
-        return row_changes.delete(self.spark, planned, where, context_of, case_sensitive=case_sensitive)
+        return row_changes.delete(self.spark, planned, where, context_of, case_sensitive=case_sensitive, alias=alias)
 
     @quietly()
     def update(
-        self, planned: Planned, assignments: Mapping[str, Any], where: Any, context_of: ContextOf, *, case_sensitive: bool | None = None
-    ) -> RowChanges:
+        self, planned: Planned, assignments: Mapping[str, Any], where: Any, context_of: ContextOf, *, case_sensitive: bool | None = None,
+        alias: str = "",
+    ) -> RowChanges:  # fmt: skip
         """Update rows by any Spark SQL (`row_changes.update`)."""
-        return row_changes.update(self.spark, planned, assignments, where, context_of, case_sensitive=case_sensitive)
+        return row_changes.update(self.spark, planned, assignments, where, context_of, case_sensitive=case_sensitive, alias=alias)
 
     @quietly()
     def check_merge(self, schema: Schema, frame: Frame, merge: Merge, *, case_sensitive: bool | None = None) -> None:

@@ -29,6 +29,8 @@ from frazil.spec.metadata import TableMetadata
 _SELECTORS = ("snapshot-id", "as-of-timestamp", "branch", "tag", "versionasof", "timestampasof")
 _TAGS = ("start-tag", "end-tag")
 _RANGE = ("start-snapshot-id", "end-snapshot-id", "start-timestamp", "end-timestamp")
+STATE_OPTIONS = (*_SELECTORS, *_RANGE)
+"""The read options that choose which rows a table shows."""
 _HINTS = {
     VECTORIZATION: VECTORIZED, "aggregate-push-down-enabled": ReadHint(False, "Spark computes aggregates from the rows"),
     "locality": ReadHint(False, "Spark chooses the hosts of its tasks; set spark.locality.wait"),
@@ -186,18 +188,18 @@ def locate(request: ReadRequest, spark_conf: Mapping[str, str]) -> ReadTarget:
     if "/" in request.path:
         location, suffixes = split_location(request.path)
         backend, loaded = load_location(location, store_properties(location, request.catalog, spark_conf))
-        return _with_suffixes(ReadTarget(location, loaded, request, None, request.selectors, backend), suffixes)
+        return with_suffixes(ReadTarget(location, loaded, request, None, request.selectors, backend), suffixes)
     properties: dict[str, Any] = dict(request.catalog)
 
     def look(catalog: str | None, rest: tuple[str, ...]) -> ReadTarget:
         backend = load_backend(catalog, spark_conf=spark_conf, **properties)
         loaded, suffixes = load_named(rest, backend.load, backend.table_exists, request.path)
-        return _with_suffixes(ReadTarget(request.path, loaded, request, None, request.selectors, backend), suffixes)
+        return with_suffixes(ReadTarget(request.path, loaded, request, None, request.selectors, backend), suffixes)
 
     return first_found(meanings(request.path, properties, spark_conf=spark_conf), look)
 
 
-def _with_suffixes(target: ReadTarget, texts: list[str]) -> ReadTarget:
+def with_suffixes(target: ReadTarget, texts: list[str]) -> ReadTarget:
     """Apply the suffixes of a name, such as `branch_audit` or `files`. Raises InvalidInput where options contradict them."""
     follows = set(target.selectors) == {"branch"} and [t.lower() for t in texts] == [CHANGES]
     suffixes = read_suffixes(texts, target.name, {} if follows else target.selectors)

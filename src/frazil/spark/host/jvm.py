@@ -2,7 +2,8 @@
 
 Every class and object of Spark, Catalyst, Scala, Jackson and Hadoop that Frazil uses, and every private attribute of PySpark that leads to
 them, is named in the `jvm` files of this room only: here, in `jvm_plans` (Catalyst's plans and expressions), `jvm_reads` (the scan of
-Parquet files, rows made in the JVM), `jvm_views` (temporary views, tags of plans) and `jvm_hadoop` (file systems).
+Parquet files, rows made in the JVM), `jvm_views` (temporary views, tags of plans), `jvm_catalog` and `jvm_errors` (catalogs implemented in
+Python, and the errors that they raise) and `jvm_hadoop` (file systems).
 
 Spark promises to keep none of them. Where a version may change one, the caller has another way, which returns the same rows and logs a
 warning once (`host.fall_back`). On Spark Connect, which has no JVM to call, that way is the only one.
@@ -52,6 +53,11 @@ def context_of(spark: Any) -> Any:
 def is_classic(frame: Any) -> bool:
     """Tell whether a DataFrame has a plan in this process's JVM, which is not so on Spark Connect."""
     return hasattr(frame, "_jdf")
+
+
+def session_key(spark: Any) -> str:
+    """Return the id of a session, which all Python handles of it share."""
+    return str(spark._jsparkSession.sessionUUID() if hasattr(spark, "_jsparkSession") else spark.session_id)
 
 
 def default_parallelism(spark: Any) -> int | None:
@@ -169,9 +175,9 @@ def listen(spark: Any) -> None:
         ensure_callback_server_started(spark.sparkContext._gateway)
 
 
-def implementing(interface: str) -> type:
-    """Make the class `Java` in which py4j looks up the interface of the JVM that objects of a Python class implement."""
-    return type("Java", (), {"implements": [interface]})
+def implementing(*interfaces: str) -> type:
+    """Make the class `Java` in which py4j looks up the interfaces of the JVM that objects of a Python class implement."""
+    return type("Java", (), {"implements": list(interfaces)})
 
 
 # Values of Scala --------------------------------------------------------------------------------------------------------------------------
@@ -185,6 +191,16 @@ def each(values: Any) -> Iterator[Any]:
 def scala_seq(spark: Any, values: Sequence[Any]) -> Any:
     """Make a Scala sequence."""
     return spark._jvm.PythonUtils.toSeq(list(values))
+
+
+def some(spark: Any, value: Any) -> Any:
+    """Make Scala's Some."""
+    return spark._jvm.scala.Option.apply(value)
+
+
+def is_instance(spark: Any, name: str, value: Any) -> bool:
+    """Tell whether an object of the JVM is of a class or interface."""
+    return bool(spark._jvm.py4j.reflection.TypeUtil.isInstanceOf(name, value))
 
 
 def no_option(spark: Any) -> Any:

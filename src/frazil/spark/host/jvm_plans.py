@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 from pyspark.sql import Column, DataFrame
 
-from frazil.spark.host.jvm import CATALYST, EXPRESSIONS, classic_column, each, is_classic, no_option, scala_seq
+from frazil.spark.host.jvm import CATALYST, EXPRESSIONS, classic_column, each, is_classic, is_instance, no_option, scala_seq
 
 _WHOLE_NUMBERS = ("byte", "short", "integer", "long")
 
@@ -38,13 +38,18 @@ class NodeKind(StrEnum):
     NOT = "Not"
     OR = "Or"
     STARTS_WITH = "StartsWith"
+    EXISTS = "Exists"
     FILTER = "Filter"
+    LIST_QUERY = "ListQuery"
     PROJECT = "Project"
     SUBQUERY_ALIAS = "SubqueryAlias"
     UNRESOLVED_RELATION = "UnresolvedRelation"
     UNRESOLVED_WITH = "UnresolvedWith"
+    VARIABLE = "VariableReference"
 
 
+_NO_FUNCTIONS = ("With", "CommonExpressionRef")
+"""Expressions that share a value between their parts, for which SQL has no words."""
 _NULL_SAFE: dict[str, bool] = {NodeKind.EQUAL: False, NodeKind.EQUAL_NULL_SAFE: True}
 
 
@@ -69,6 +74,11 @@ def analysed_plan(frame: DataFrame) -> Any:
 def frame_of(spark: Any, plan: Any) -> DataFrame:
     """Make a classic DataFrame from a logical plan."""
     return DataFrame(spark._jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan), spark)
+
+
+def session_frame(spark: Any, dataset: Any) -> DataFrame:
+    """Make a DataFrame of PySpark of the JVM's. `spark`: the session that it belongs to."""
+    return DataFrame(dataset, spark)
 
 
 def estimated_bytes(frame: DataFrame) -> int:
@@ -181,7 +191,12 @@ def can_up_cast(spark: Any, given: str, wanted: str) -> bool:
 
 def is_subquery(spark: Any, expression: Any) -> bool:
     """Tell whether a Catalyst expression holds a plan of its own."""
-    return bool(spark._jvm.py4j.reflection.TypeUtil.isInstanceOf(EXPRESSIONS + "SubqueryExpression", expression))
+    return is_instance(spark, EXPRESSIONS + "SubqueryExpression", expression)
+
+
+def holds_subquery(spark: Any, expression: Any) -> bool:
+    """Tell whether a sub-query is part of an expression."""
+    return is_subquery(spark, expression) or any(holds_subquery(spark, c) for c in each(expression.children()))
 
 
 def has_references(expression: Any) -> bool:
@@ -189,10 +204,13 @@ def has_references(expression: Any) -> bool:
     return not expression.references().isEmpty()
 
 
-def is_builtin(expression: Any) -> bool:
-    """Return whether an expression consists of built-in functions only: a UDF may have the name of a function that Frazil knows."""
+def is_builtin(expression: Any, variables: bool = False) -> bool:
+    """Return whether an expression consists of built-in functions only: a UDF may have the name of a function that Frazil knows.
+    `variables`: variables of SQL are taken, too."""
     name = kind_of(expression)
-    return not ("UDF" in name or "Subquery" in name or "UDAF" in name) and all(is_builtin(c) for c in each(expression.children()))
+    is_subquery_or_udf = "UDF" in name or "Subquery" in name or "UDAF" in name or name in (NodeKind.EXISTS, NodeKind.LIST_QUERY)
+    is_other = is_subquery_or_udf or name in _NO_FUNCTIONS or (name == NodeKind.VARIABLE and not variables)
+    return not is_other and all(is_builtin(c, variables) for c in each(expression.children()))
 
 
 def expression_sql(expression: Any) -> str:
@@ -202,15 +220,25 @@ def expression_sql(expression: Any) -> str:
 
 def full_text(spark: Any, expression: Any, qualifiers: Mapping[int, str] | None = None) -> str | None:
     """Return an expression as SQL text, None where no text describes it in full (a UDF, a random function, a sub-query). `qualifiers`: by a
-    column's id the name that its text is qualified by."""
-    if not (expression.deterministic() and is_builtin(expression)):
+    column's id the name that its text is qualified by, empty for none; variables of SQL are replaced by their values then."""
+    if not (expression.deterministic() and is_builtin(expression, variables=qualifiers is not None)):
         return None
-    return expression_sql(expression if qualifiers is None else _qualified(spark, expression, qualifiers))
+    if qualifiers is not None:
+        expression = _qualified(spark, expression, qualifiers)
+        if not is_builtin(expression):
+            return None
+    return expression_sql(expression)
 
 
 def _qualified(spark: Any, expression: Any, qualifiers: Mapping[int, str]) -> Any:
-    if kind_of(expression) == NodeKind.ATTRIBUTE:
-        return expression.withQualifier(scala_seq(spark, [qualifiers[expression.exprId().id()]]))
+    kind = kind_of(expression)
+    if kind == NodeKind.ATTRIBUTE:
+        qualifier = qualifiers[expression.exprId().id()]
+        return expression.withQualifier(scala_seq(spark, [qualifier] if qualifier else []))
+    if kind == NodeKind.VARIABLE:
+        return expression.varDef().currentValue()
+    if is_instance(spark, EXPRESSIONS + "RuntimeReplaceable", expression):  # its text has the names that it was written with
+        return _qualified(spark, expression.replacement(), qualifiers)
     inside = [_qualified(spark, c, qualifiers) for c in each(expression.children())]
     return expression.withNewChildren(scala_seq(spark, inside)) if inside else expression
 

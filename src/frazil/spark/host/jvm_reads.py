@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as s
 
 from frazil.spark.host.jvm import CATALYST, EXPRESSIONS, SPARK, Jvm, listen
+from frazil.spark.host.jvm_catalog import catalog_types
 from frazil.spark.host.jvm_plans import frame_of
 from frazil.storage.base import temporary_files
 
@@ -35,6 +36,7 @@ class ParquetRelations:
         self.no_columns = getattr(view, SPARK + "sql.types.StructType")()
         self.numbers = self.no_columns.add(number_column, getattr(view, SPARK + "sql.types.LongType$").__getattr__("MODULE$"))
         self._relation = getattr(view, _DATASOURCES + "HadoopFsRelation")
+        self._logical = getattr(getattr(view, _DATASOURCES + "LogicalRelation$"), "MODULE$")
         self._parquet = getattr(view, _DATASOURCES + "parquet.ParquetFileFormat")
         self._path = getattr(view, "org.apache.hadoop.fs.Path")
         self._scala_map = getattr(view, SPARK + "api.python.PythonUtils").toScalaMap
@@ -87,6 +89,8 @@ class ParquetRelations:
         relation = self._relation(
             index, index.partitionSchema(), columns, jvm.none, self._parquet(), self._scala_map(jvm.map(options)), session
         )
+        if index.title is not None:
+            return frame_of(spark, self._logical.apply(relation, catalog_types(spark).catalog_table(index.title, relation.schema())))
         return DataFrame(jsession.baseRelationToDataFrame(relation), spark)
 
 

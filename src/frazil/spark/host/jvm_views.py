@@ -92,6 +92,11 @@ class TemporaryViews:
         self._cache.cacheQuery(self._session.table(name), self._some(name), cached.level)
 
 
+def is_temporary_view(spark: Any, name: str) -> bool:
+    """Tell whether a classic session has a temporary view of this name."""
+    return bool(spark._jsparkSession.sessionState().catalog().getRawTempView(name).isDefined())
+
+
 def drop_temporary_view(spark: Any, name: str) -> None:
     """Drop a temporary view of a classic session. `spark.catalog` would drop what is cached of its rows, too."""
     spark._jsparkSession.sessionState().catalog().dropTempView(name)
@@ -144,7 +149,7 @@ class PlanTags:
         return self._project(columns, new)
 
 
-class _Rule:
+class Rule:
     """Implement scala.PartialFunction, which the JVM calls for every node of a plan, by a Python function."""
 
     Java = implementing("scala.PartialFunction")
@@ -165,4 +170,4 @@ class _Rule:
 def rewritten(plan: Any, function: Callable[[Any], Any]) -> Any:
     """Return a plan, sub-queries included, in which each node is exchanged, from the root down, for what a function returns for it. Call
     `listen` before. The function must not raise: its error would come back as one of py4j."""
-    return plan.transformDownWithSubqueries(_Rule(function))
+    return plan.transformDownWithSubqueries(Rule(function))

@@ -12,7 +12,8 @@ import hashlib
 import logging
 import os
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from functools import cached_property
 from typing import Any
 
@@ -26,6 +27,19 @@ from frazil.storage.locations import local_path_of, scheme_of
 _LOG = logging.getLogger(__name__)
 FILE = "__frazil_file_key"  # the partition column that holds each file's number
 _KNOWN: weakref.WeakKeyDictionary[Jvm, ParquetRelations] = weakref.WeakKeyDictionary()
+
+_TITLE: ContextVar[str | None] = ContextVar("title", default=None)
+
+
+@contextlib.contextmanager
+def titled(title: str) -> Iterator[None]:
+    """Let the scans that are made in the block show a table's name and snapshot in EXPLAIN."""
+    token = _TITLE.set(title)
+    try:
+        yield
+    finally:
+        _TITLE.reset(token)
+
 
 Prune = Callable[[Sequence[Pushed]], Sequence[int] | None]
 """Return the places, among a scan's files, of those that may hold rows for the filters; None: all of them may."""
@@ -44,7 +58,7 @@ class FileIndex:
         if (relations := _KNOWN.get(jvm)) is None:
             relations = _KNOWN[jvm] = ParquetRelations(jvm, FileIndex, FILE)
         self.relations, self._texts, self._none, self._root, self._prune = relations, jvm.texts, jvm.none, root, prune
-        self._paths, self._sizes, self._numbers = paths, sizes, numbers
+        self._paths, self._sizes, self._numbers, self.title = paths, sizes, numbers, _TITLE.get()
 
     def listFiles(self, partition_filters: Any, data_filters: Any) -> Any:
         """Return the files to read, as Spark's partition directories: those that may hold rows for the data filters."""

@@ -92,6 +92,14 @@ class CatalogViews:
         version = views.version_of(view_version, sql, default_namespace, default_catalog, parts)
         return self._view(views.replace_view(self._backend, parts, version, columns, texts, self._full_name(parts)))
 
+    def update_view_properties(
+        self, identifier: Identifier, removals: set[str] | None = None, updates: Mapping[str, object] = {}
+    ) -> View:
+        """Remove and set properties of a view; keys that are not set are ignored. Raises NoSuchViewError, ValidationError."""
+        parts, removed = self._parts(identifier), removals or set()
+        changed = views.change_view_properties(self._backend, parts, removed, property_texts(updates), self._full_name(parts))
+        return self._view(changed)
+
     def load_view(self, identifier: Identifier) -> View:
         """Load a view. Raises NoSuchViewError."""
         return self._view(views_of(self._backend).load_view(self._parts(identifier)))

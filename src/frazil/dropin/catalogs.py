@@ -1,0 +1,107 @@
+"""Make Frazil's catalogs known to Spark: those that a session's settings configure, those of the environment and the yaml files, those that
+`frazil.load_catalog` was given, and the default one."""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from frazil.catalog.configuration import DEFAULT_CATALOG, SPARK_PREFIX, configured_names
+from frazil.spark.catalog.catalog import ServedCatalog
+from frazil.spark.door.session_catalogs import session_catalogs
+from frazil.spark.host.fall_back import fall_back
+from frazil.spark.host.jvm import NOT_AS_KNOWN, class_is_loaded, jvm_of
+from frazil.spark.host.jvm_catalog import SESSION_CATALOG, catalog_types, put_catalog, remove_catalog, settings_mark
+from frazil.spark.host.jvm_errors import let_errors_pass
+from frazil.sql.served import Served
+from frazil.table.catalog import Catalog
+from frazil.table.load import configured_catalog, loaded_catalogs
+
+_LOG = logging.getLogger(__name__)
+_REGISTERED: weakref.WeakKeyDictionary[Any, _Registered] = weakref.WeakKeyDictionary()
+
+
+class _Registered:
+    """Remember what a session's catalogs were made of. `served`: by name, with what each was made of; `passing`, `default`: see
+    `default_catalog`."""
+
+    def __init__(self) -> None:
+        self.mark: Any = None
+        self.served: dict[str, tuple[Any, Served]] = {}
+        self.failed = False
+        self.passing: set[str] = set()
+        self.default: tuple[Any, Served] | None = None
+
+
+def register(spark: Any) -> dict[str, Served]:
+    """Make the catalogs of a session known to Spark, as far as they are new or configured in another way than before, and return those that
+    Frazil serves. On Spark Connect nothing is done; where Spark's inside has changed, SQL does not reach Frazil's tables, and a warning
+    says so once."""
+    if jvm_of(spark) is None:
+        return {}
+    registered = registered_in(spark)
+    if registered.failed:
+        return {}
+    try:
+        mark = (settings_mark(spark), len(loaded_catalogs()), tuple(map(id, loaded_catalogs().values())))
+        if mark != registered.mark:
+            let_errors_pass(spark)
+            _register(spark, registered)
+            registered.mark = mark
+    except NOT_AS_KNOWN as error:
+        registered.failed = True
+        fall_back("The catalogs of a session", error, "SQL does not reach Frazil's tables; spark.table(…) does.")
+    return {name: served for name, (_, served) in registered.served.items()}
+
+
+def put_served(spark: Any, served: Served) -> None:
+    """Make a catalog known to a session by its name."""
+    types = catalog_types(spark)
+    prefix = served.prefix
+    put_catalog(spark, served.name, ServedCatalog(types.within(prefix) if prefix else types, spark, served))
+
+
+def registered_in(spark: Any) -> _Registered:
+    """Return what is remembered of a session."""
+    return _REGISTERED.setdefault(spark, _Registered())
+
+
+def served_catalogs(spark: Any) -> dict[str, Served]:
+    """Return the catalogs that Frazil serves in a session, by name."""
+    return {name: served for name, (_, served) in registered_in(spark).served.items()}
+
+
+def _register(spark: Any, registered: _Registered) -> None:
+    wanted = _wanted(spark)
+    for name in set(registered.served) - set(wanted):
+        remove_catalog(spark, name)
+        del registered.served[name]
+    for name, (state, load) in wanted.items():
+        if name in registered.served and registered.served[name][0] == state:
+            continue
+        served = Served(name, load, spark)
+        put_served(spark, served)
+        registered.served[name] = (state, served)
+
+
+def _wanted(spark: Any) -> dict[str, tuple[Any, Callable[[], Catalog]]]:
+    """Return, by name, what a catalog is made of, and how it is loaded. Names whose JVM class can be loaded are the jar's."""
+    settings = session_catalogs(spark)
+    wanted: dict[str, tuple[Any, Callable[[], Catalog]]] = {}
+    for name, catalog in loaded_catalogs().items():
+        wanted[name] = (id(catalog), lambda catalog=catalog: catalog)
+    for name in configured_names(settings):
+        prefix = f"{SPARK_PREFIX}{name}"
+        of_name = {k: v for k, v in settings.items() if k == prefix or k.startswith(f"{prefix}.")}
+        if of_name or name not in wanted:
+            wanted[name] = (tuple(sorted(of_name.items())), lambda name=name: configured_catalog(name, settings))
+    return {
+        name: made for name, made in wanted.items()
+        if name not in (SESSION_CATALOG, DEFAULT_CATALOG)
+        and not ((jvm_class := settings.get(SPARK_PREFIX + name)) and class_is_loaded(spark, jvm_class))
+    }  # fmt: skip
+
+
+__all__ = ["put_served", "register", "registered_in", "served_catalogs"]

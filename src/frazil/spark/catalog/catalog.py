@@ -1,0 +1,292 @@
+"""Implement Spark's catalog interfaces over a catalog of Frazil's.
+
+Spark's analyser asks a catalog for each table that a statement names. For a query the answer is a V1Table that stands for the plan of the
+table's native scan (`jvm_catalog.relation`), so that SQL reads as `Table.to_spark` does. For any other statement, and for writes, it is a
+`ServedTable`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from frazil.catalog import LoadedTable
+from frazil.catalog.names import full_name
+from frazil.errors import (
+    InvalidInput,
+    NamespaceAlreadyExistsError,
+    NamespaceNotEmptyError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    NoSuchViewError,
+    TableAlreadyExistsError,
+    Unsupported,
+)
+from frazil.scan.suffixes import load_named
+from frazil.spark.catalog.functions import function_names, function_of
+from frazil.spark.catalog.procedures import UnboundProcedure, procedure_names, procedure_of
+from frazil.spark.catalog.protocol import Calls, Parts, TableDefinition
+from frazil.spark.catalog.relation import stated_options, table_rows
+from frazil.spark.catalog.staged import StagedTable
+from frazil.spark.catalog.table import ServedTable
+from frazil.spark.catalog.views import ServedViews
+from frazil.spark.door.read_target import STATE_OPTIONS, ReadRequest, ReadTarget, read_request, with_suffixes
+from frazil.spark.host import jvm_errors
+from frazil.spark.host.jvm import implementing
+from frazil.spark.host.jvm_catalog import CATALOG, CatalogTypes
+from frazil.spark.host.jvm_changes import table_changes
+from frazil.spark.host.jvm_relations import HAS_VIEWS
+from frazil.spark.host.settings import session_zone
+
+_CAPABILITIES = ("SUPPORT_COLUMN_DEFAULT_VALUE",)
+_INTERFACES = ("StagingTableCatalog", "SupportsNamespaces", "ProcedureCatalog", "FunctionCatalog")
+_VIEWS = ("RelationCatalog",) if HAS_VIEWS else ()
+
+
+class ServedCatalog(ServedViews):
+    """Answer Spark's calls for one catalog in one session. `calls`: what a statement does, as a user could have typed it."""
+
+    Java = implementing(*(CATALOG + name for name in (*_INTERFACES, *_VIEWS)))
+
+    def __init__(self, types: CatalogTypes, spark: Any, calls: Calls):
+        super().__init__(types, calls.name)
+        self.spark, self.calls = spark, calls
+
+    # --- CatalogPlugin
+
+    def name(self) -> str:
+        return self.calls.name
+
+    def initialize(self, name: str, options: Any) -> None:
+        """Do nothing: the catalog was configured when it was registered."""
+
+    def defaultNamespace(self) -> Any:
+        return self.types.no_strings
+
+    # --- TableCatalog: what there is
+
+    def capabilities(self) -> Any:
+        return self.types.catalog_capabilities(_CAPABILITIES)
+
+    def useNullableQuerySchema(self) -> bool:
+        return False
+
+    def tableStateOptionKeys(self) -> Any:
+        return self.types.string_set(STATE_OPTIONS)
+
+    def changelogStateOptionKeys(self) -> Any:
+        return self.types.string_set()
+
+    def listTables(self, namespace: Any) -> Any:
+        parts = tuple(namespace)
+        with self._spark_errors(namespace=namespace):
+            return self.types.identifiers(list(self.calls.list_tables(parts)))
+
+    def tableExists(self, identifier: Any) -> bool:
+        parts = self.types.names(identifier)
+        if len(parts) < 2:
+            return False
+        try:
+            self._find(parts)
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return False
+        return True
+
+    def invalidateTable(self, identifier: Any) -> None:
+        """Do nothing: each statement loads the table's newest state."""
+
+    # --- TableCatalog: one table
+
+    def loadTable(self, identifier: Any, *how: Any) -> Any:
+        parts = self.types.names(identifier)
+        with self._spark_errors(identifier):
+            try:
+                return self._load(parts, *how)
+            except NoSuchTableError:
+                if HAS_VIEWS or how:
+                    raise
+                return self._view(parts)
+
+    def _load(self, parts: Parts, *how: Any) -> Any:
+        request, asked = self.types.table_request(*how), self.types.asked()
+        loaded, suffixes = self._find(parts)
+        named = (self.calls.name, *parts)
+        own, name = parts[: len(parts) - len(suffixes)], full_name(named)
+        if request.writes:
+            branch = _written_branch(with_suffixes(ReadTarget(name, loaded, ReadRequest(name)), suffixes), name)
+            return ServedTable(self.types, self.spark, self.calls, own, loaded, branch)
+        if not asked.as_relation:
+            return ServedTable(self.types, self.spark, self.calls, own, loaded)
+        options = {**request.options, **stated_options(self.spark, asked, named)}
+        read = read_request({**options, "path": name}, session_zone(self.spark)) if options else ReadRequest(name)
+        if read.selectors and request.selectors:
+            both = ", ".join(read.selectors)
+            raise InvalidInput(f"{name} has a time to travel to, and the options {both}.", hint="Give one.", table=name)
+        selectors = {**read.selectors, **request.selectors}
+        target = with_suffixes(ReadTarget(name, loaded, read, None, selectors, self.calls.backend), suffixes)
+        frame, hidden = table_rows(self.spark, target, asked, self.types)
+        return self.types.relation(self.spark, self.calls.name, parts, frame, hidden)
+
+    def _find(self, parts: Parts) -> tuple[LoadedTable, list[str]]:
+        """Load the table that a name means, and return it with the suffixes of the name."""
+        if len(parts) < 2:
+            raise NoSuchTableError(f"{full_name(parts)} has no namespace.", table=full_name(parts))
+        backend = self.calls.backend
+        return load_named(parts, backend.load, backend.table_exists, full_name((self.calls.name, *parts)))
+
+    def loadChangelog(self, identifier: Any, context: Any, options: Any) -> Any:
+        raise Unsupported("CHANGES is not served.", hint="Read the table's name with .changes at its end.")
+
+    # --- TableCatalog: changes
+
+    def createTable(self, identifier: Any, *definition: Any) -> Any:
+        parts = self.types.names(identifier)
+        with self._spark_errors(identifier):
+            self.calls.create_table(parts, self._definition(*definition))
+            return ServedTable(self.types, self.spark, self.calls, parts, self.calls.backend.load(parts))
+
+    def createTableLike(self, identifier: Any, info: Any, source: Any) -> Any:
+        return self.createTable(identifier, info)
+
+    def alterTable(self, identifier: Any, changes: Any) -> Any:
+        parts = self.types.names(identifier)
+        with self._spark_errors(identifier):
+            self.calls.alter_table(parts, table_changes(self.spark, changes))
+            return ServedTable(self.types, self.spark, self.calls, parts, self.calls.backend.load(parts))
+
+    def dropTable(self, identifier: Any) -> bool:
+        return self._drop(identifier, purge=False)
+
+    def purgeTable(self, identifier: Any) -> bool:
+        return self._drop(identifier, purge=True)
+
+    def _drop(self, identifier: Any, purge: bool) -> bool:
+        try:
+            self.calls.drop_table(self.types.names(identifier), purge)
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return False
+        return True
+
+    def renameTable(self, identifier: Any, to: Any) -> None:
+        with self._spark_errors(identifier, to=to):
+            self.calls.rename_table(self.types.names(identifier), self.types.names(to))
+
+    # --- StagingTableCatalog
+
+    def stageCreate(self, identifier: Any, *definition: Any) -> Any:
+        return self._stage(identifier, definition, replace=False, create=True)
+
+    def stageReplace(self, identifier: Any, *definition: Any) -> Any:
+        return self._stage(identifier, definition, replace=True, create=False)
+
+    def stageCreateOrReplace(self, identifier: Any, *definition: Any) -> Any:
+        return self._stage(identifier, definition, replace=True, create=True)
+
+    def supportedCustomMetrics(self) -> Any:
+        return self.types.no_metrics
+
+    def _stage(self, identifier: Any, arguments: tuple[Any, ...], *, replace: bool, create: bool) -> Any:
+        parts, definition = self.types.names(identifier), self._definition(*arguments)
+        with self._spark_errors(identifier):
+            staged = self.calls.stage_table(parts, definition, replace=replace, create=create)
+        transforms = self.types.transforms_of(*arguments)
+        return StagedTable(self.types, self.spark, self.calls, parts, definition, staged, transforms)
+
+    def _definition(self, *arguments: Any) -> TableDefinition:
+        schema, partitions, properties = self.types.definition(*arguments)
+        return TableDefinition(schema, partitions, properties)
+
+    # --- SupportsNamespaces
+
+    def listNamespaces(self, *parent: Any) -> Any:
+        of = tuple(parent[0]) if parent else ()
+        with self._spark_errors(namespace=parent[0] if parent else None):
+            return self.types.string_arrays(list(self.calls.list_namespaces(of)))
+
+    def namespaceExists(self, namespace: Any) -> bool:
+        return self.calls.namespace_exists(tuple(namespace))
+
+    def loadNamespaceMetadata(self, namespace: Any) -> Any:
+        with self._spark_errors(namespace=namespace):
+            return self.types.string_map(self.calls.namespace_properties(tuple(namespace)))
+
+    def createNamespace(self, namespace: Any, properties: Any) -> None:
+        with self._spark_errors(namespace=namespace):
+            self.calls.create_namespace(tuple(namespace), self.types.pairs(properties))
+
+    def alterNamespace(self, namespace: Any, changes: Any) -> None:
+        updates: dict[str, str] = {}
+        removals: list[str] = []
+        for change in changes:
+            if str(change.getClass().getSimpleName()) == "SetProperty":
+                updates[str(change.property())] = str(change.value())
+            else:
+                removals.append(str(change.property()))
+        with self._spark_errors(namespace=namespace):
+            self.calls.alter_namespace(tuple(namespace), removals, updates)
+
+    def dropNamespace(self, namespace: Any, cascade: bool) -> bool:
+        with self._spark_errors(namespace=namespace):
+            self.calls.drop_namespace(tuple(namespace), cascade)
+        return True
+
+    # --- ProcedureCatalog
+
+    def listProcedures(self, namespace: Any) -> Any:
+        return self.types.identifiers(procedure_names(tuple(namespace)))
+
+    def loadProcedure(self, identifier: Any) -> Any:
+        if (procedure := procedure_of(self.types.names(identifier))) is None:
+            hint = f"SHOW PROCEDURES IN {self.calls.name}.system lists them."
+            raise Unsupported(f"There is no procedure {identifier.toString()}.", hint=hint)
+        return UnboundProcedure(self.types, self.spark, self.calls, procedure)
+
+    # --- FunctionCatalog
+
+    def listFunctions(self, namespace: Any) -> Any:
+        return self.types.identifiers(function_names(tuple(namespace)))
+
+    def loadFunction(self, identifier: Any) -> Any:
+        if (function := function_of(self.types, self.spark, self.types.names(identifier))) is None:
+            raise jvm_errors.no_such_function(self.types.jvm, identifier)
+        return function
+
+    def functionExists(self, identifier: Any) -> bool:
+        return function_of(self.types, self.spark, self.types.names(identifier)) is not None
+
+    # --- errors
+
+    @contextlib.contextmanager
+    def _spark_errors(self, identifier: Any = None, namespace: Any = None, to: Any = None) -> Iterator[None]:
+        """Raise Spark's own exceptions for what is missing or there already: Spark shows them with the place in the statement's text."""
+        jvm = self.types.jvm
+        try:
+            yield
+        except (NoSuchTableError, NoSuchViewError) as error:
+            if identifier is None:
+                raise
+            raise jvm_errors.no_such_table(jvm, identifier) from error
+        except TableAlreadyExistsError as error:
+            if identifier is None:
+                raise
+            raise jvm_errors.table_exists(jvm, to if to is not None else identifier) from error
+        except NoSuchNamespaceError as error:
+            if (namespace is None and identifier is None) or to is not None:  # renameTable may not throw Spark's exception
+                raise
+            raise jvm_errors.no_such_namespace(jvm, identifier.namespace() if namespace is None else namespace) from error
+        except NamespaceAlreadyExistsError as error:
+            raise jvm_errors.namespace_exists(jvm, namespace) from error
+        except NamespaceNotEmptyError as error:
+            raise jvm_errors.namespace_not_empty(jvm, namespace) from error
+
+
+def _written_branch(target: ReadTarget, name: str) -> str | None:
+    """Return the branch that the suffix of a name selects for a write. Raises Unsupported for what cannot be written to."""
+    selectors: Mapping[str, Any] = target.selectors
+    if target.metadata_table is not None or set(selectors) - {"branch"}:
+        raise Unsupported(f"Cannot write to {name}: only tables and branches take writes.", table=name)
+    return selectors.get("branch")
+
+
+__all__ = ["ServedCatalog"]

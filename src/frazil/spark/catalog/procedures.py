@@ -1,0 +1,104 @@
+"""Serve procedures to Spark's CALL: what it asks for their parameters, binds the arguments to, and shows of their results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import types as s
+
+from frazil.maintain.procedures import BY_NAME, PROCEDURES, Procedure
+from frazil.spark.catalog.protocol import Calls
+from frazil.spark.catalog.proxy import Proxy
+from frazil.spark.host import jvm_procedures
+from frazil.spark.host.jvm import implementing
+from frazil.spark.host.jvm_catalog import CATALOG, CONNECTOR, CatalogTypes
+
+SYSTEM = "system"
+
+
+def procedure_of(parts: tuple[str, ...]) -> Procedure | None:
+    """Return the procedure of a name, which is in the namespace `system`. None: there is none."""
+    return BY_NAME.get(parts[-1].lower()) if [p.lower() for p in parts[:-1]] == [SYSTEM] else None
+
+
+def procedure_names(namespace: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Return the names of the procedures in a namespace."""
+    return [(SYSTEM, p.name) for p in PROCEDURES] if [n.lower() for n in namespace] == [SYSTEM] else []
+
+
+class _Described(Proxy):
+    """Name a procedure."""
+
+    def __init__(self, types: CatalogTypes, spark: Any, calls: Calls, procedure: Procedure):
+        super().__init__(types, procedure.name)
+        self._spark, self._calls, self._procedure = spark, calls, procedure
+
+    def name(self) -> str:
+        return self._procedure.name
+
+    def description(self) -> str:
+        return self._procedure.text
+
+
+class UnboundProcedure(_Described):
+    """Stand for a procedure whose arguments Spark has not looked at."""
+
+    Java = implementing(CATALOG + "procedures.UnboundProcedure")
+
+    def bind(self, inputs: Any) -> Any:
+        return BoundProcedure(self.types, self._spark, self._calls, self._procedure)
+
+
+class BoundProcedure(_Described):
+    """Take the arguments of a procedure, run it, and return its rows."""
+
+    Java = implementing(CATALOG + "procedures.BoundProcedure")
+
+    def isDeterministic(self) -> bool:
+        return False
+
+    def parameters(self) -> Any:
+        described = [(p.name, p.kind, p.required) for p in self._procedure.parameters]
+        return jvm_procedures.parameters(self.types, self._spark, described)
+
+    def call(self, row: Any) -> Any:
+        parameters = self._procedure.parameters
+        values = jvm_procedures.arguments(row, [p.kind for p in parameters])
+        arguments = {p.name: value for p, value in zip(parameters, values, strict=True)}
+        scans = self.types.jvm.view.java.util.ArrayList()
+        scans.add(ProcedureRows(self.types, self._spark, self._procedure, self._calls.call(self._procedure, arguments)))
+        return scans.iterator()
+
+
+class ProcedureRows(Proxy):
+    """Hold the rows of a procedure's result."""
+
+    Java = implementing(CONNECTOR + "read.LocalScan")
+
+    def __init__(self, types: CatalogTypes, spark: Any, procedure: Procedure, table: pa.Table):
+        super().__init__(types, f"{procedure.name} result")
+        self._spark, self._table, self._schema = spark, table, _struct(procedure)
+
+    def readSchema(self) -> Any:
+        return self.types.struct_type(self._spark, self._schema)
+
+    def description(self) -> str:
+        return self._described
+
+    def rows(self) -> Any:
+        return jvm_procedures.rows(self._spark, self._table, self._schema)
+
+    def supportedCustomMetrics(self) -> Any:
+        return self.types.no_metrics
+
+    def reportDriverMetrics(self) -> Any:
+        return self.types.no_task_metrics
+
+
+_TYPES: Mapping[str, s.DataType] = {"STRING": s.StringType(), "INT": s.IntegerType(), "BIGINT": s.LongType(), "DOUBLE": s.DoubleType()}
+
+
+def _struct(procedure: Procedure) -> s.StructType:
+    return s.StructType([s.StructField(c.name, _TYPES[c.kind], c.nullable) for c in procedure.columns])

@@ -1,0 +1,55 @@
+"""What all Python objects have in common that Spark calls through py4j: identity, and errors that pass through the JVM."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from frazil.spark.host.jvm_catalog import CatalogTypes
+from frazil.spark.host.jvm_errors import thrown
+
+_NUMBERS = itertools.count(1)
+
+
+def _answering(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a method end the JVM's call with an exception of Java where it raises an error."""
+
+    @functools.wraps(method)
+    def answer(self: Any, *arguments: Any) -> Any:
+        try:
+            return method(self, *arguments)
+        except Exception as error:
+            raise thrown(self.types.jvm, error) from None
+
+    return answer
+
+
+class Proxy:
+    """Answer the JVM's calls of an interface. Methods have the names of Java's; what they raise reaches Spark as an exception of Java.
+
+    py4j sends every method to Python, those with a default in Java included, and those of java.lang.Object. `described`: what plans show.
+    """
+
+    def __init__(self, types: CatalogTypes, described: str):
+        self.types, self._described, self._number = types, described, next(_NUMBERS)
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        for name, member in list(vars(cls).items()):
+            if not name.startswith("_") and callable(member) and not isinstance(member, type):
+                setattr(cls, name, _answering(member))
+
+    def hashCode(self) -> int:
+        """Return the object's number."""
+        return self._number
+
+    def equals(self, other: Any) -> bool:
+        """Tell whether another object is this one: it arrives as a proxy, or as the object itself."""
+        return other is self or (other is not None and not isinstance(other, Proxy) and int(other.hashCode()) == self._number
+                                 and str(other.toString()) == self._described)  # fmt: skip
+
+    def toString(self) -> str:
+        """Return what plans show."""
+        return self._described

@@ -1,0 +1,65 @@
+"""Create or replace a table together with its rows: CREATE TABLE AS SELECT and REPLACE TABLE in one commit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from frazil.catalog.names import full_name
+from frazil.spark.catalog.protocol import Calls, Parts, Staged, TableDefinition
+from frazil.spark.catalog.proxy import Proxy
+from frazil.spark.catalog.write import WriteBuilder
+from frazil.spark.host.jvm import implementing
+from frazil.spark.host.jvm_catalog import CATALOG, CatalogTypes
+
+
+class StagedTable(Proxy):
+    """Take the rows of a table that becomes visible with them."""
+
+    Java = implementing(CATALOG + "StagedTable", CATALOG + "SupportsWrite")
+
+    def __init__(
+        self, types: CatalogTypes, spark: Any, calls: Calls, parts: Parts, definition: TableDefinition, staged: Staged, transforms: Any
+    ):
+        super().__init__(types, full_name((calls.name, *parts)))
+        self._spark, self._definition, self._staged, self._transforms = spark, definition, staged, transforms
+
+    def name(self) -> str:
+        return self._described
+
+    def schema(self) -> Any:
+        return self.types.struct_type(self._spark, self._definition.schema)
+
+    def columns(self) -> Any:
+        return self.types.columns(self.schema())
+
+    def partitioning(self) -> Any:
+        return self._transforms
+
+    def properties(self) -> Any:
+        return self.types.string_map(self._definition.properties)
+
+    def capabilities(self) -> Any:
+        return self.types.capabilities(["V1_BATCH_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC"])
+
+    def constraints(self) -> Any:
+        return self.types.no_constraints
+
+    def id(self) -> None:
+        return None
+
+    def version(self) -> None:
+        return None
+
+    def newWriteBuilder(self, info: Any) -> Any:
+        options = self.types.pairs(info.options().asCaseSensitiveMap())
+        take = lambda frame, insert: self._staged.append(frame, insert.options)
+        return WriteBuilder(self.types, self._described, options, take, self._spark)
+
+    def commitStagedChanges(self) -> None:
+        self._staged.commit()
+
+    def abortStagedChanges(self) -> None:
+        self._staged.abort()
+
+    def reportDriverMetrics(self) -> Any:
+        return self.types.no_task_metrics

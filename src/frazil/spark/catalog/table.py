@@ -1,0 +1,208 @@
+"""Show a table to Spark: what statements about it ask (columns, partitioning, properties), and the writer of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from pyspark.sql import types as s
+
+from frazil.catalog import LoadedTable
+from frazil.catalog.names import full_name
+from frazil.scan.columns import metadata_columns
+from frazil.spark.catalog.protocol import Calls, Parts
+from frazil.spark.catalog.proxy import Proxy
+from frazil.spark.catalog.write import WriteBuilder
+from frazil.spark.host.jvm import implementing
+from frazil.spark.host.jvm_catalog import CATALOG, CatalogTypes
+from frazil.spark.types.defaults import default_sql
+from frazil.spark.types.spark_types import spark_field, spark_type, time_enabled
+from frazil.spec import types as i
+from frazil.spec.partitioning import PartitionSpec
+from frazil.spec.schema import Schema
+from frazil.spec.transforms import BucketTransform, IdentityTransform, TruncateTransform, VoidTransform
+
+_CAPABILITIES = ("BATCH_READ", "V1_BATCH_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC")
+_UNITS = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
+
+
+def shown_schema(schema: Schema, *, time: bool) -> s.StructType:
+    """Return the columns of a table as statements about it show them: with NOT NULL, comments and defaults."""
+    fields = []
+    for field in schema.fields:
+        shown = spark_field(field, time=time)
+        metadata = dict(shown.metadata or {})
+        for key, value in (("CURRENT_DEFAULT", field.write_default), ("EXISTS_DEFAULT", field.initial_default)):
+            if value is not None and (text := default_sql(field.field_type, value)) is not None:
+                metadata[key] = text
+        if "EXISTS_DEFAULT" in metadata:
+            metadata.setdefault("CURRENT_DEFAULT", metadata["EXISTS_DEFAULT"])
+        fields.append(s.StructField(field.name, _exact(field.field_type, shown.dataType), not field.required, metadata))
+    return s.StructType(fields)
+
+
+def _exact(type_: i.IcebergType, shown: s.DataType) -> s.DataType:
+    """Return a type of Spark's with the NOT NULL and the comments that a nested type has inside."""
+    match type_, shown:
+        case i.StructType(), s.StructType():
+            pairs = zip(type_.fields, shown.fields, strict=True)
+            return s.StructType([
+                s.StructField(f.name, _exact(f.field_type, field.dataType), not f.required, {"comment": f.doc} if f.doc else None)
+                for f, field in pairs
+            ])  # fmt: skip
+        case i.ListType(), s.ArrayType():
+            return s.ArrayType(_exact(type_.element_type, shown.elementType), not type_.element_required)
+        case i.MapType(), s.MapType():
+            key, value = _exact(type_.key_type, shown.keyType), _exact(type_.value_type, shown.valueType)
+            return s.MapType(key, value, not type_.value_required)
+    return shown
+
+
+def partition_terms(spec: PartitionSpec, schema: Schema) -> list[tuple[str, list[object]]]:
+    """Return the transforms of a partition spec as Spark names them, with their arguments."""
+    terms: list[tuple[str, list[object]]] = []
+    for field in spec.fields:
+        around = [schema.by_id[p].name for p in schema.parents.get(field.source_id, ())] if field.source_id in schema.by_id else []
+        column = full_name([*around, schema.by_id[field.source_id].name]) if field.source_id in schema.by_id else str(field.source_id)
+        match field.transform:
+            case VoidTransform():
+                continue
+            case IdentityTransform():
+                terms.append(("identity", [column]))
+            case BucketTransform() as bucket:
+                terms.append(("bucket", [bucket.num_buckets, column]))
+            case TruncateTransform() as truncate:
+                terms.append(("truncate", [truncate.width, column]))
+            case other:
+                terms.append((_UNITS.get(str(other), str(other)), [column]))
+    return terms
+
+
+class MetadataColumn(Proxy):
+    """Name a metadata column of a table, such as `_file`."""
+
+    Java = implementing(CATALOG + "MetadataColumn")
+
+    def __init__(self, types: CatalogTypes, spark: Any, name: str, data_type: s.DataType, nullable: bool):
+        super().__init__(types, name)
+        self._spark, self._name, self._type, self._nullable = spark, name, data_type, nullable
+
+    def name(self) -> str:
+        return self._name
+
+    def dataType(self) -> Any:
+        return self._spark._jsparkSession.parseDataType(self._type.json())
+
+    def isNullable(self) -> bool:
+        return self._nullable
+
+    def comment(self) -> str | None:
+        return None
+
+    def metadataInJSON(self) -> str | None:
+        return None
+
+    def transform(self) -> Any:
+        return None
+
+
+class ServedTable(Proxy):
+    """Describe a table to Spark, and write its rows. `parts`: of its name in the catalog; `branch`: that it is written to."""
+
+    Java = implementing(CATALOG + "SupportsWrite", CATALOG + "SupportsMetadataColumns", CATALOG + "TruncatableTable")
+
+    def __init__(
+        self, types: CatalogTypes, spark: Any, calls: Calls, parts: Parts, loaded: LoadedTable,
+        branch: str | None = None,
+    ):  # fmt: skip
+        super().__init__(types, full_name((calls.name, *parts)))
+        self.spark, self.calls, self.parts, self.loaded, self.branch = spark, calls, parts, loaded, branch
+
+    @cached_property
+    def _struct(self) -> Any:
+        schema = shown_schema(self.loaded.metadata.schema(), time=time_enabled(self.spark))
+        return self.types.struct_type(self.spark, schema)
+
+    @cached_property
+    def _columns(self) -> Any:
+        return self.types.columns(self._struct)
+
+    def name(self) -> str:
+        return self._described
+
+    def schema(self) -> Any:
+        return self._struct
+
+    def columns(self) -> Any:
+        return self._columns
+
+    def partitioning(self) -> Any:
+        metadata = self.loaded.metadata
+        return self.types.transforms(partition_terms(metadata.spec(), metadata.schema()))
+
+    def properties(self) -> Any:
+        return self.types.string_map(self.shown_properties())
+
+    def capabilities(self) -> Any:
+        return self.types.capabilities(_CAPABILITIES)
+
+    def constraints(self) -> Any:
+        return self.types.no_constraints
+
+    def id(self) -> str | None:
+        uuid = self.loaded.metadata.table_uuid
+        return None if uuid is None else str(uuid)
+
+    def version(self) -> str | None:
+        snapshot = self.loaded.metadata.current_snapshot_id
+        return None if snapshot is None else str(snapshot)
+
+    def metadataColumns(self) -> Any:
+        time = time_enabled(self.spark)
+        fields = metadata_columns(self.loaded.metadata).values()
+        shown = [(f.name, spark_type(f.field_type, f.name, time=time), not f.required) for f in fields]
+        return self.types.metadata_columns([MetadataColumn(self.types, self.spark, *column) for column in shown])
+
+    def canRenameConflictingMetadataColumns(self) -> bool:
+        return False
+
+    def newWriteBuilder(self, info: Any) -> Any:
+        options = self.types.pairs(info.options().asCaseSensitiveMap())
+        return WriteBuilder(self.types, self._described, options, self._insert, self.spark)
+
+    def supportedCustomMetrics(self) -> Any:
+        return self.types.no_metrics
+
+    def reportDriverMetrics(self) -> Any:
+        return self.types.no_task_metrics
+
+    def truncateTable(self, *context: Any) -> bool:
+        self.calls.truncate(self.parts)
+        return True
+
+    # --- not of the interfaces: their names begin with _, or they return what Python asks
+
+    def _insert(self, frame: Any, insert: Any) -> None:
+        self.calls.insert(self.parts, frame, insert, self.branch)
+
+    def shown_properties(self) -> Mapping[str, str]:
+        """Return the properties that DESCRIBE and SHOW TBLPROPERTIES show, those that Spark reserves included."""
+        return table_properties(self.loaded)
+
+
+def table_properties(loaded: LoadedTable) -> dict[str, str]:
+    """Return a table's properties as Java Iceberg shows them to Spark."""
+    metadata = loaded.metadata
+    snapshot = metadata.current_snapshot_id
+    file_format = metadata.properties.get("write.format.default", "parquet")
+    order = metadata.sort_order()
+    shown = {
+        "format": f"iceberg/{file_format}", "provider": "iceberg", "current-snapshot-id": "none" if snapshot is None else str(snapshot),
+        "location": metadata.location, "format-version": str(metadata.format_version),
+    }  # fmt: skip
+    if order.fields:
+        shown["sort-order"] = ", ".join(map(str, order.fields))
+    if names := [metadata.schema().find_column_name(i) for i in metadata.schema().identifier_field_ids]:
+        shown["identifier-fields"] = "[" + ",".join(map(str, names)) + "]"
+    return {**shown, **metadata.properties}

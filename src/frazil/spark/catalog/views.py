@@ -1,0 +1,127 @@
+"""Serve the views of a catalog to Spark: the methods of `ViewCatalog` and `RelationCatalog`, which Spark has from 4.2 on. In 4.1 a query is
+given the entry that stands for the view, and statements about views are taken in the session's parser (`sql.view_statements`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from frazil.errors import (
+    InvalidInput,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    NoSuchViewError,
+    TableAlreadyExistsError,
+    ViewAlreadyExistsError,
+)
+from frazil.spark.catalog.protocol import Calls, Parts, ViewDefinition
+from frazil.spark.catalog.proxy import Proxy
+from frazil.spark.host import jvm_errors, jvm_relations
+from frazil.spark.host.jvm_catalog import CatalogTypes
+
+DEFAULT_MODE = "COMPENSATION"
+"""Spark's own default: rows are cast to the view's columns where its tables have changed."""
+
+
+class ServedViews(Proxy):
+    """Answer Spark's calls for views; a part of `ServedCatalog`."""
+
+    spark: Any
+    calls: Calls
+
+    def listViews(self, namespace: Any) -> Any:
+        with self._view_errors(namespace=namespace):
+            return self.types.identifiers(list(self.calls.list_views(tuple(namespace))))
+
+    def loadView(self, identifier: Any) -> Any:
+        with self._view_errors(identifier):
+            return self._view(self.types.names(identifier))
+
+    def loadRelation(self, identifier: Any) -> Any:
+        try:
+            return self._load(self.types.names(identifier))  # type: ignore[attr-defined]
+        except (NoSuchTableError, NoSuchNamespaceError):
+            try:
+                return self._view(self.types.names(identifier))
+            except (NoSuchViewError, NoSuchNamespaceError):
+                raise jvm_errors.no_such_table(self.types.jvm, identifier) from None
+
+    def listRelationSummaries(self, namespace: Any) -> Any:
+        """List what SHOW TABLES shows: tables only, as with Java Iceberg on every Spark; SHOW VIEWS shows the views."""
+        with self._view_errors(namespace=namespace):
+            return jvm_relations.summaries(self.types, list(self.calls.list_tables(tuple(namespace))))
+
+    def viewExists(self, identifier: Any) -> bool:
+        parts = self.types.names(identifier)
+        return len(parts) > 1 and self.calls.view_exists(parts)
+
+    def invalidateView(self, identifier: Any) -> None:
+        """Do nothing: each statement loads the view's newest state."""
+
+    def createView(self, identifier: Any, view: Any) -> Any:
+        with self._view_errors(identifier):
+            self.calls.create_view(self.types.names(identifier), self._view_definition(view))
+        return view
+
+    def replaceView(self, identifier: Any, view: Any) -> Any:
+        with self._view_errors(identifier):
+            self.calls.replace_view(self.types.names(identifier), self._view_definition(view), create=False)
+        return view
+
+    def createOrReplaceView(self, identifier: Any, view: Any) -> Any:
+        with self._view_errors(identifier):
+            self.calls.replace_view(self.types.names(identifier), self._view_definition(view), create=True)
+        return view
+
+    def dropView(self, identifier: Any) -> bool:
+        try:
+            self.calls.drop_view(self.types.names(identifier))
+        except (NoSuchViewError, NoSuchNamespaceError):
+            return False
+        return True
+
+    def renameView(self, identifier: Any, to: Any) -> None:
+        with self._view_errors(identifier, to):
+            try:
+                self.calls.rename_view(self.types.names(identifier), self.types.names(to))
+            except NoSuchNamespaceError as error:  # Java does not let Spark's exception pass here
+                raise InvalidInput(str(error), hint="A view is renamed within its catalog, into a namespace that exists.") from error
+
+    def _view_definition(self, view: Any) -> ViewDefinition:
+        return ViewDefinition(**jvm_relations.view_parts(self.types, view))
+
+    def _view(self, parts: Parts) -> Any:
+        """Return a view as this Spark reads or describes it."""
+        to_read = self.types.asked().as_relation
+        d = self.calls.load_view(parts, to_read)
+        names = list(d.query_columns) or d.columns.names
+        context = (d.catalog or self.calls.name, d.namespace)
+        mode = d.schema_mode or DEFAULT_MODE
+        if jvm_relations.HAS_VIEWS:
+            return jvm_relations.view(self.types, self.spark, d.text, d.columns, names, *context, d.properties, mode)
+        if not to_read:
+            raise NoSuchTableError(f"{'.'.join(parts)} is a view.")
+        return jvm_relations.view_relation(self.types, self.spark, (self.calls.name, *parts), d.text, d.columns, names, *context, mode)
+
+    def _view_errors(self, identifier: Any = None, to: Any = None, namespace: Any = None) -> Any:
+        return _Errors(self.types, identifier, to, namespace)
+
+
+class _Errors:
+    """Raise Spark's own exceptions for views that are missing or there already."""
+
+    def __init__(self, types: CatalogTypes, identifier: Any, to: Any, namespace: Any):
+        self._types, self._identifier, self._to, self._namespace = types, identifier, to, namespace
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        jvm, identifier = self._types.jvm, self._identifier
+        match error:
+            case NoSuchNamespaceError():
+                namespace = identifier.namespace() if self._namespace is None else self._namespace
+                raise jvm_errors.no_such_namespace(jvm, namespace) from error
+            case NoSuchViewError() if identifier is not None:
+                raise jvm_errors.no_such_view(jvm, identifier) from error
+            case ViewAlreadyExistsError() | TableAlreadyExistsError() if identifier is not None:
+                raise jvm_errors.view_exists(jvm, identifier if self._to is None else self._to) from error

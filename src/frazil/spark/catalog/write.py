@@ -1,0 +1,96 @@
+"""Take the rows that Spark writes to a table as a DataFrame: Spark's write builder, its write, and the relation that rows go into."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from frazil.errors import Unsupported
+from frazil.spark.catalog.protocol import Insert
+from frazil.spark.catalog.proxy import Proxy
+from frazil.spark.host.jvm import implementing
+from frazil.spark.host.jvm_catalog import SPARK, WRITE, CatalogTypes
+from frazil.spark.host.jvm_plans import session_frame
+
+Take = Callable[[DataFrame, Insert], None]
+"""Write the rows of a DataFrame."""
+
+
+class WriteBuilder(Proxy):
+    """Note what a write replaces, as Spark tells it."""
+
+    Java = implementing(WRITE + "SupportsOverwriteV2", WRITE + "SupportsDynamicOverwrite")
+
+    def __init__(self, types: CatalogTypes, described: str, options: Mapping[str, str], take: Take, spark: Any):
+        super().__init__(types, described)
+        self._options, self._take, self._spark = options, take, spark
+        self._where: str | None = None
+        self._dynamic = False
+
+    def truncate(self) -> Any:
+        self._where = "true"
+        return self
+
+    def overwriteDynamicPartitions(self) -> Any:
+        self._dynamic = True
+        return self
+
+    def canOverwrite(self, predicates: Any) -> bool:
+        return True
+
+    def overwrite(self, predicates: Any) -> Any:
+        self._where = self.types.condition(predicates)
+        return self
+
+    def build(self) -> Any:
+        insert = Insert(self._where, self._dynamic, self._options)
+        return V1Write(self.types, self._described, lambda frame: self._take(frame, insert), self._spark)
+
+    def buildForBatch(self) -> Any:
+        raise Unsupported("Frazil writes no batches of Spark's DataSourceV2.", hint="Insert into the table by SQL, or use writeTo.")
+
+    def buildForStreaming(self) -> Any:
+        raise Unsupported("Streams do not reach a table this way.", hint="Use df.writeStream.toTable(…), or table.write_stream(…).")
+
+
+class V1Write(Proxy):
+    """Answer that rows are taken as a DataFrame."""
+
+    Java = implementing(WRITE + "V1Write")
+
+    def __init__(self, types: CatalogTypes, described: str, take: Callable[[DataFrame], None], spark: Any):
+        super().__init__(types, described)
+        self._take, self._spark = take, spark
+
+    def description(self) -> str:
+        return self._described
+
+    def toInsertableRelation(self) -> Any:
+        return Rows(self.types, self._described, self._take, self._spark)
+
+    def supportedCustomMetrics(self) -> Any:
+        return self.types.no_metrics
+
+    def reportDriverMetrics(self) -> Any:
+        return self.types.no_task_metrics
+
+    def toBatch(self) -> Any:
+        raise Unsupported("Frazil writes no batches of Spark's DataSourceV2.")
+
+    def toStreaming(self) -> Any:
+        raise Unsupported("Streams do not reach a table this way.", hint="Use df.writeStream.toTable(…), or table.write_stream(…).")
+
+
+class Rows(Proxy):
+    """Take the rows, when Spark runs the statement."""
+
+    Java = implementing(SPARK + "sql.sources.InsertableRelation")
+
+    def __init__(self, types: CatalogTypes, described: str, take: Callable[[DataFrame], None], spark: Any):
+        super().__init__(types, described)
+        self._take, self._spark = take, spark
+
+    def insert(self, data: Any, overwrite: bool) -> None:
+        self._take(session_frame(self._spark, data))

@@ -1,0 +1,517 @@
+"""Call Spark's catalogs through py4j: the catalogs of a session, the tables that a catalog returns, and the values of their interfaces.
+
+A catalog of Frazil is a Python object that implements Spark's `TableCatalog` and its kin (`frazil.spark.catalog`). What it returns to Spark
+is made here, and what Spark passes to it is read here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.sql import types as s
+
+from frazil.catalog.names import full_name, identifier_parts
+from frazil.scan.snapshot_ref import selector_suffix
+from frazil.spark.host.jvm import CATALYST, EXPRESSIONS, SPARK, Jvm, each, jvm_of, listen, scala_seq
+from frazil.spark.host.jvm_plans import NodeKind, kind_of
+from frazil.spark.host.jvm_views import Rule
+
+CONNECTOR = SPARK + "sql.connector."
+CATALOG = CONNECTOR + "catalog."
+WRITE = CONNECTOR + "write."
+SESSION_CATALOG = "spark_catalog"
+_KNOWN: weakref.WeakKeyDictionary[Jvm, CatalogTypes] = weakref.WeakKeyDictionary()
+_NUMBERS = itertools.count(1)
+_ABOUT_TABLES = ("lookupTableOrView", "ShowTablesExtendedExec", "ShowTablesExec")
+"""Methods and classes of Spark that ask for a table to tell about it, not to read its rows."""
+_KEPT_SECONDS, _KEPT_PLANS = 120, 256
+
+
+# The catalogs of a session ----------------------------------------------------------------------------------------------------------------
+
+
+def catalogs_of(spark: Any) -> Any:
+    """Return the map in which a session's CatalogManager keeps its catalogs by name. Raises one of NOT_AS_KNOWN."""
+    manager = spark._jsparkSession.sessionState().catalogManager()
+    field = manager.getClass().getDeclaredField("catalogs")
+    field.setAccessible(True)
+    return field.get(manager)
+
+
+def put_catalog(spark: Any, name: str, catalog: Any) -> None:
+    """Make an object of this process the session's catalog of a name. Raises one of NOT_AS_KNOWN where the CatalogManager has changed."""
+    listen(spark)
+    catalogs_of(spark).put(name, catalog)
+
+
+def remove_catalog(spark: Any, name: str) -> None:
+    """Forget the session's catalog of a name; Spark loads it again by its settings when it is asked for."""
+    catalogs_of(spark).remove(name)
+
+
+def current_catalog(spark: Any) -> str:
+    """Return the name of the session's current catalog."""
+    return str(spark._jsparkSession.sessionState().catalogManager().currentCatalog().name())
+
+
+def current_namespace(spark: Any) -> tuple[str, ...]:
+    """Return the session's current namespace."""
+    return tuple(map(str, spark._jsparkSession.sessionState().catalogManager().currentNamespace()))
+
+
+def with_full_names(spark: Any, plan: Any, name_of: Callable[[tuple[str, ...]], Sequence[str]]) -> Any:
+    """Return a statement's parsed plan in which each table also has the alias of its full name, so that `catalog.db.t.column` is resolved.
+    `name_of`: the full name that parts mean."""
+    catalyst = getattr(spark._jvm, CATALYST.removesuffix("."))
+
+    def named(node: Any) -> Any:
+        if kind_of(node) != NodeKind.UNRESOLVED_RELATION:
+            return node
+        *above, name = name_of(tuple(map(str, each(node.multipartIdentifier()))))
+        return catalyst.plans.logical.SubqueryAlias(catalyst.AliasIdentifier(name, scala_seq(spark, above)), node)
+
+    listen(spark)
+    return plan.transformUpWithSubqueries(Rule(named))
+
+
+def with_partitions_replaced(spark: Any, plan: Any, is_ours: Callable[[tuple[str, ...]], bool]) -> Any:
+    """Return a statement's parsed plan in which an INSERT OVERWRITE that replaces the partitions of its rows is an INSERT INTO with the
+    option `overwrite-mode`. Spark plans such an overwrite only for tables that its executors write to. `is_ours`: by a table's name."""
+
+    def inserting(node: Any) -> Any:
+        if kind_of(node) != "InsertIntoStatement" or not node.overwrite() or kind_of(node.table()) != NodeKind.UNRESOLVED_RELATION:
+            return node
+        table = node.table()
+        if not is_ours(tuple(map(str, each(table.multipartIdentifier())))):
+            return node
+        fields = {str(node.productElementName(n)): node.productElement(n) for n in range(node.productArity())}
+        options = spark._jvm.java.util.HashMap(table.options().asCaseSensitiveMap())
+        options.put(OVERWRITE_MODE, "dynamic")
+        insensitive = getattr(spark._jvm, SPARK + "sql.util.CaseInsensitiveStringMap")(options)
+        fields["table"] = table.copy(table.multipartIdentifier(), insensitive, table.isStreaming())
+        return node if fields["ifPartitionNotExists"] else node.copy(*({**fields, "overwrite": False}.values()))
+
+    listen(spark)
+    return plan.transformUp(Rule(inserting))
+
+
+def with_targets_of_their_own(spark: Any, plan: Any, is_ours: Callable[[tuple[str, ...]], bool]) -> Any:
+    """Return a statement's parsed plan in which an INSERT names the main branch of its table. Spark 4.1 and 4.2 take the table that is read
+    in the same statement for the one to write to, unless it has another name."""
+
+    def inserting(node: Any) -> Any:
+        if kind_of(node) != "InsertIntoStatement" or kind_of(node.table()) != NodeKind.UNRESOLVED_RELATION:
+            return node
+        table = node.table()
+        parts = tuple(map(str, each(table.multipartIdentifier())))
+        if not is_ours(parts) or selector_suffix(parts[-1]):
+            return node
+        fields = {str(node.productElementName(n)): node.productElement(n) for n in range(node.productArity())}
+        fields["table"] = table.copy(scala_seq(spark, (*parts, "branch_main")), table.options(), table.isStreaming())
+        return node.copy(*fields.values())
+
+    listen(spark)
+    return plan.transformUp(Rule(inserting))
+
+
+OVERWRITE_MODE = "overwrite-mode"
+
+
+def options_of(spark: Any, sql: str, names: Collection[tuple[str, ...]]) -> list[dict[str, str]]:
+    """Return the options of WITH (…) that a statement's text gives a table, one dict for each place that has options. `names`: by which the
+    text may call the table, in small letters."""
+    plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(sql)
+    in_text: list[dict[str, str]] = []
+
+    def look(node: Any) -> Any:
+        if kind_of(node) == NodeKind.UNRESOLVED_RELATION and node.options().size():
+            if tuple(str(part).lower() for part in each(node.multipartIdentifier())) in names:
+                pairs = node.options().asCaseSensitiveMap()
+                in_text.append({str(k): str(pairs.get(k)) for k in pairs.keySet()})
+        return node
+
+    listen(spark)
+    plan.transformUpWithSubqueries(Rule(look))
+    return in_text
+
+
+def has_database(spark: Any, name: str) -> bool:
+    """Tell whether Spark's own catalog has a database."""
+    return bool(spark._jsparkSession.sessionState().catalog().databaseExists(name))
+
+
+def settings_mark(spark: Any) -> Any:
+    """Return a value that changes when a setting of the session does."""
+    return spark._jsparkSession.sessionState().conf().settings().hashCode()
+
+
+# The values of Spark's interfaces ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Describe by whom a catalog is asked for a table. `as_relation`: by a query, which reads its rows; else by a statement about the
+    table, such as DESCRIBE or ALTER TABLE. `text`: of the statement, None where it was not made of SQL text."""
+
+    as_relation: bool
+    text: str | None
+
+
+@dataclass(frozen=True)
+class TableRequest:
+    """Hold what Spark asks a catalog for beside the name. `selectors`: `version` (a snapshot's id, branch or tag) or `as_of_ms`; `writes`:
+    the privileges of a write, such as INSERT; `options`: of the statement, as in WITH (…)."""
+
+    selectors: Mapping[str, Any] = field(default_factory=dict)
+    writes: frozenset[str] = frozenset()
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+class CatalogTypes:
+    """Make and read the values of Spark's catalog interfaces. One for each JVM (`catalog_types`)."""
+
+    def __init__(self, spark: Any, jvm: Jvm):
+        self.jvm, view = jvm, jvm.view
+        self._gateway = spark.sparkContext._gateway
+        self._string, self._object = view.java.lang.String, view.java.lang.Object
+        self._identifier = getattr(view, CATALOG + "Identifier")
+        self._v2_util = getattr(view, CATALOG + "CatalogV2Util")
+        self._to_columns, self._to_columns_default = self._v2_util.structTypeToV2Columns, ()
+        with contextlib.suppress(Py4JError):  # 4.1 and 4.2 have no second parameter
+            self._to_columns_default = (getattr(self._v2_util, "structTypeToV2Columns$default$2")(),)
+        self._v1_table = getattr(view, CATALOG + "V1Table")
+        self._transform = getattr(view, CONNECTOR + "expressions.Transform")
+        self._expressions = getattr(view, CONNECTOR + "expressions.Expressions")
+        self._constraint = getattr(view, CATALOG + "constraints.Constraint")
+        self._metric = getattr(view, CONNECTOR + "metric.CustomMetric")
+        self._task_metric = getattr(view, CONNECTOR + "metric.CustomTaskMetric")
+        self._metadata_column = getattr(view, CATALOG + "MetadataColumn")
+        self._capability = getattr(view, CATALOG + "TableCapability")
+        self._table_identifier = getattr(view, CATALYST + "TableIdentifier")
+        self._qualified = getattr(view, CATALYST + "QualifiedTableName")
+        self._literal = getattr(view, EXPRESSIONS + "Literal")
+        self._some = getattr(view, "scala.Option").apply
+        self._seq = view.PythonUtils.toSeq
+        self._project = getattr(view, CATALYST + "plans.logical.Project")
+        self._hidden_tag = getattr(view, CATALYST + "trees.TreeNodeTag")("hidden_output")
+        self._throwable = view.java.lang.Throwable
+        self._trace = getattr(view, "org.apache.commons.lang3.exception.ExceptionUtils").getStackTrace
+        self._origin = getattr(view, CATALYST + "trees.CurrentOrigin")
+        self._table_arguments, self._table_constructor = self._catalog_table()
+        self._lock, self._plans = threading.Lock(), deque[tuple[float, Any, Any]]()
+        self.no_metrics, self.no_task_metrics = self.array(self._metric, ()), self.array(self._task_metric, ())
+        self.no_constraints, self.no_strings = self.array(self._constraint, ()), self.strings(())
+
+    # --- arrays, maps and names
+
+    def array(self, of: Any, values: Sequence[Any]) -> Any:
+        """Make a Java array."""
+        array = self._gateway.new_array(of, len(values))
+        for place, value in enumerate(values):
+            array[place] = value
+        return array
+
+    def strings(self, values: Sequence[str]) -> Any:
+        """Make a Java array of strings."""
+        return self.array(self._string, values)
+
+    def string_arrays(self, values: Sequence[Sequence[str]]) -> Any:
+        """Make a Java array of arrays of strings, as namespaces are listed."""
+        longest = max(map(len, values), default=0)
+        array = self._gateway.new_array(self._string, len(values), longest)
+        for place, value in enumerate(values):
+            array[place] = self.strings(value)
+        return array
+
+    def string_set(self, values: Sequence[str] = ()) -> Any:
+        """Make a Java set of strings."""
+        java_set = self.jvm.view.java.util.HashSet()
+        for value in values:
+            java_set.add(value)
+        return java_set
+
+    def string_map(self, values: Mapping[str, str]) -> Any:
+        """Make a Java map of strings."""
+        java_map = self.jvm.view.java.util.HashMap()
+        for key, value in values.items():
+            java_map.put(key, value)
+        return java_map
+
+    def identifier(self, parts: Sequence[str]) -> Any:
+        """Make Spark's Identifier."""
+        return self._identifier.of(self.strings(parts[:-1]), parts[-1])
+
+    def identifiers(self, names: Sequence[Sequence[str]]) -> Any:
+        """Make a Java array of identifiers."""
+        return self.array(self._identifier, [self.identifier(parts) for parts in names])
+
+    # --- columns, transforms, capabilities
+
+    def struct_type(self, spark: Any, schema: s.StructType) -> Any:
+        """Make Spark's StructType in the JVM."""
+        return spark._jsparkSession.parseDataType(schema.json())
+
+    def columns(self, struct_type: Any) -> Any:
+        """Make the array of `Column` that a StructType of the JVM describes; the metadata of its fields holds comments and defaults."""
+        return self._to_columns(struct_type, *self._to_columns_default)
+
+    def struct_type_of(self, columns: Any) -> s.StructType:
+        """Return an array of `Column` as a StructType of PySpark; the metadata of its fields holds comments and defaults."""
+        return s._parse_datatype_json_string(self._v2_util.v2ColumnsToStructType(columns).json())
+
+    def transforms(self, terms: Sequence[tuple[str, Sequence[object]]]) -> Any:
+        """Make an array of Transform. `terms`: the function's name and its arguments, whole numbers or names of columns."""
+        return self.array(self._transform, [self._one_transform(name, arguments) for name, arguments in terms])
+
+    def _one_transform(self, name: str, arguments: Sequence[object]) -> Any:
+        make = self._expressions
+        match name, arguments:  # Spark shows these, and only these, as partition columns and buckets
+            case "identity", [column]:
+                return make.identity(column)
+            case "bucket", [int(count), column]:
+                return make.bucket(count, self.strings([str(column)]))
+            case ("years" | "months" | "days" | "hours"), [column]:
+                return getattr(make, name)(column)
+        terms = [make.literal(a) if isinstance(a, int) else make.column(str(a)) for a in arguments]
+        return make.apply(name, self.array(getattr(self.jvm.view, CONNECTOR + "expressions.Expression"), terms))
+
+    def catalog_capabilities(self, names: Sequence[str]) -> Any:
+        """Make the set of a catalog's capabilities."""
+        kind = getattr(self.jvm.view, CATALOG + "TableCatalogCapability")
+        return self.string_set([kind.valueOf(name) for name in names])
+
+    def capabilities(self, names: Sequence[str]) -> Any:
+        """Make the set of a table's capabilities."""
+        return self.string_set([self._capability.valueOf(name) for name in names])
+
+    def metadata_columns(self, columns: Sequence[Any]) -> Any:
+        """Make an array of metadata columns, which are objects of this process."""
+        array = self._gateway.new_array(self._metadata_column, len(columns))
+        for place, column in enumerate(columns):  # py4j's own assignment to an array takes no objects of this process
+            self.jvm.view.java.lang.reflect.Array.set(array, place, column)
+        return array
+
+    # --- a table's rows
+
+    def _catalog_table(self) -> tuple[Any, Any]:
+        """Return the arguments of a CatalogTable's constructor with its defaults, and the constructor."""
+        view = self.jvm.view
+        loader = view.java.lang.Thread.currentThread().getContextClassLoader()
+        find = view.java.lang.Class.forName
+        module = CATALYST + "catalog."
+        companion = find(module + "CatalogTable$", True, loader).getField("MODULE$").get(None)
+        constructor = find(module + "CatalogTable", True, loader).getConstructors()[0]
+        count = constructor.getParameterCount()
+        arguments = self._gateway.new_array(self._object, count)
+        arguments[1] = getattr(view, module + "CatalogTableType").MANAGED()
+        arguments[2] = getattr(view, module + "CatalogStorageFormat").empty()
+        arguments[4] = self._some("iceberg")
+        for place in range(5, count):
+            arguments[place] = getattr(companion, f"$lessinit$greater$default${place + 1}")()
+        return arguments, constructor
+
+    def relation(self, spark: Any, catalog: str, parts: Sequence[str], frame: Any, hidden: int = 0) -> Any:
+        """Return the V1Table that Spark's analyser replaces by the analysed plan of a DataFrame. `hidden`: how many of the last columns
+        are metadata columns.
+
+        The plan goes through the session's relation cache, under a name of its own for each load, and leaves it when it is old: a query has
+        taken it long before (`forget_plans` lets it leave at once).
+        """
+        plan, place = frame._jdf.queryExecution().analyzed(), f"{catalog} {next(_NUMBERS)}"
+        if hidden:
+            plan = self._hiding(plan, hidden)
+        sessions = spark._jsparkSession.sessionState().catalog()
+        key = self._qualified(place, parts[-2], parts[-1])
+        sessions.cacheTable(key, plan)
+        with self._lock:
+            self._plans.append((time.monotonic(), sessions, key))
+        self._forget_old()
+        return self._v1_table(self.catalog_table((place, parts[-2], parts[-1]), plan.schema()))
+
+    def catalog_table(self, name: str | Sequence[str], schema: Any) -> Any:
+        """Make Spark's CatalogTable. `name`: catalog, database and table, or one text; `schema`: a StructType of the JVM."""
+        if isinstance(name, str):
+            identifier = self._table_identifier(name, self.jvm.none, self.jvm.none)
+        else:
+            identifier = self._table_identifier(name[2], self._some(name[1]), self._some(name[0]))
+        with self._lock:
+            self._table_arguments[0], self._table_arguments[3] = identifier, schema
+            return self._table_constructor.newInstance(self._table_arguments)
+
+    @cached_property
+    def hides(self) -> bool:
+        """Tell whether hidden columns can be named above the alias of a table (4.3); in 4.1 and 4.2 a table's plan shows all it has."""
+        view = self.jvm.view
+        spark_class = getattr(view, SPARK + "sql.classic.SparkSession")
+        session = spark_class.active()
+        plan = self._hiding(session.sql("SELECT 1 AS a, 2 AS b").queryExecution().analyzed(), 1)
+        return not getattr(view, CATALYST + "plans.logical.SubqueryAlias").apply("x", plan).metadataOutput().isEmpty()
+
+    def _hiding(self, plan: Any, hidden: int) -> Any:
+        """Hide the last columns of a plan: `*` leaves them out, and a query that names one gets it, as with metadata columns."""
+        output = list(each(plan.output()))
+        visible, invisible = (self._seq(columns) for columns in (output[:-hidden], output[-hidden:]))
+        hiding = self._project(visible, plan)
+        hiding.setTagValue(self._hidden_tag, invisible)
+        return hiding
+
+    def view_table(self, name: Sequence[str], schema: Any, text: str, properties: Mapping[str, str]) -> Any:
+        """Return the V1Table that Spark's analyser replaces by the query of a view. `name`: with its catalog."""
+        *catalog, database, table = name
+        immutable = getattr(self.jvm.view, "org.apache.spark.api.python.PythonUtils").toScalaMap(self.string_map(properties))
+        arguments = self.jvm.view.java.util.Arrays.copyOf(self._table_arguments, len(self._table_arguments))
+        identifier = self._table_identifier(table, self._some(database), self._some(full_name(catalog)))
+        arguments[0], arguments[3] = identifier, schema
+        plain = self._table_constructor.newInstance(arguments)
+        places = {str(plain.productElementName(n)): n for n in range(plain.productArity())}
+        kind = getattr(self.jvm.view, CATALYST + "catalog.CatalogTableType").VIEW()
+        values = {"tableType": kind, "viewText": self._some(text), "properties": immutable}
+        for field_name, value in {**values, "viewOriginalText": self._some(text)}.items():
+            arguments[places[field_name]] = value
+        return self._v1_table(self._table_constructor.newInstance(arguments))
+
+    def _forget_old(self) -> None:
+        now = time.monotonic()
+        while self._plans and (len(self._plans) > _KEPT_PLANS or now - self._plans[0][0] > _KEPT_SECONDS):
+            try:
+                _, sessions, key = self._plans.popleft()
+            except IndexError:  # another thread was quicker
+                return
+            sessions.invalidateCachedTable(key)
+
+    # --- what Spark asks for
+
+    def table_request(self, *how: Any) -> TableRequest:
+        """Read the arguments of `loadTable` after the identifier: none; a version, a time in microseconds, or privileges (4.1, 4.2); a
+        TableContext and options (4.3)."""
+        if not how or how[0] is None:
+            return TableRequest()
+        first = how[0]
+        if isinstance(first, str):
+            return TableRequest({"version": first})
+        if isinstance(first, int):
+            return TableRequest({"as_of_ms": first // 1000})
+        if not hasattr(first, "getClass") or "TableContext" not in str(first.getClass().getName()):
+            return TableRequest(writes=frozenset(str(p.toString()) for p in first))
+        writes = frozenset(str(p.toString()) for p in first.writePrivileges())
+        travel, selectors = first.timeTravel(), {}
+        if travel.isPresent():
+            selectors = self._travel(travel.get())
+        options = self.pairs(how[1].asCaseSensitiveMap()) if len(how) > 1 else {}
+        return TableRequest(selectors, writes, options)
+
+    def _travel(self, travel: Any) -> dict[str, Any]:
+        methods = {str(m.getName()) for m in travel.getClass().getMethods()}
+        if "version" in methods:
+            return {"version": str(travel.version())}
+        for name in ("timestampMicros", "timestamp", "micros"):
+            if name in methods:
+                return {"as_of_ms": int(getattr(travel, name)()) // 1000}
+        raise NotImplementedError(f"This Spark travels in time by {travel.toString()}, which Frazil does not know.")
+
+    def definition(self, *arguments: Any) -> tuple[s.StructType, list[str], dict[str, str]]:
+        """Read the arguments of `createTable` after the identifier: a TableInfo, or columns, transforms and properties."""
+        if len(arguments) == 1:
+            info = arguments[0]
+            columns, transforms, properties = info.columns(), info.partitions(), info.properties()
+        else:
+            columns, transforms, properties = arguments
+        schema = columns if hasattr(columns, "json") and not hasattr(columns, "__len__") else None
+        struct = self.struct_type_of(columns) if schema is None else s._parse_datatype_json_string(schema.json())
+        return struct, self.texts(transforms), self.pairs(properties)
+
+    def transforms_of(self, *arguments: Any) -> Any:
+        """Return the transforms among the arguments of `createTable`."""
+        return arguments[0].partitions() if len(arguments) == 1 else arguments[1]
+
+    def within(self, prefix: tuple[str, ...]) -> Any:
+        """Return the values for a catalog that is a namespace of another one."""
+        return _Within(self, prefix)
+
+    # --- who asks
+
+    def asked(self) -> Asked:
+        """Tell by whom the catalog is asked, from within a call of the JVM: the methods that run on the JVM's thread say so."""
+        stack = str(self._trace(self._throwable()))
+        text = self._origin.get().sqlText()
+        return Asked(not any(method in stack for method in _ABOUT_TABLES), str(text.get()) if text.isDefined() else None)
+
+    # --- what Spark passes
+
+    def names(self, identifier: Any) -> tuple[str, ...]:
+        """Return the parts of an Identifier, the namespace first."""
+        return identifier_parts(identifier.toString())
+
+    def texts(self, transforms: Any) -> list[str]:
+        """Return partition transforms as text, as in `days(ts)`."""
+        return [str(t.toString()) for t in transforms]
+
+    def pairs(self, java_map: Any) -> dict[str, str]:
+        """Return a Java map of strings."""
+        return {str(k): str(java_map.get(k)) for k in java_map.keySet()}
+
+    def condition(self, predicates: Any) -> str:
+        """Return the conjunction of `Predicate`s as SQL text."""
+        return " AND ".join(f"({self._sql(p)})" for p in predicates) or "true"
+
+    def _sql(self, expression: Any) -> str:
+        kind = str(expression.getClass().getSimpleName())
+        if kind == "LiteralValue":
+            return str(self._literal(expression.value(), expression.dataType()).sql())
+        if kind == "FieldReference":
+            return str(expression.toString())
+        children = [self._sql(child) for child in expression.children()]
+        name = str(expression.name())
+        match name, children:
+            case ("ALWAYS_TRUE", _):
+                return "true"
+            case ("ALWAYS_FALSE", _):
+                return "false"
+            case ("IS_NULL", [child]):
+                return f"{child} IS NULL"
+            case ("IS_NOT_NULL", [child]):
+                return f"{child} IS NOT NULL"
+            case ("NOT", [child]):
+                return f"NOT ({child})"
+            case ("AND" | "OR", [left, right]):
+                return f"({left}) {name} ({right})"
+            case ("IN", [child, *values]):
+                return f"{child} IN ({', '.join(values)})"
+            case ("STARTS_WITH" | "ENDS_WITH" | "CONTAINS", [left, right]):
+                return f"{name.replace('_', '').lower()}({left}, {right})"
+            case (_, [left, right]) if not name.isidentifier():
+                return f"{left} {name} {right}"
+        return f"{name.lower()}({', '.join(children)})"
+
+
+class _Within:
+    """Act as CatalogTypes for a catalog that is a namespace of another one: names begin with the namespace."""
+
+    def __init__(self, types: CatalogTypes, prefix: tuple[str, ...]):
+        self._types, self._prefix = types, prefix
+
+    def names(self, identifier: Any) -> tuple[str, ...]:
+        """Return the parts of an Identifier, the whole namespace first."""
+        return (*self._prefix, *self._types.names(identifier))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._types, name)
+
+
+def catalog_types(spark: Any) -> CatalogTypes:
+    """Return the values of a session's JVM. Raises one of NOT_AS_KNOWN where this Spark has others."""
+    jvm = jvm_of(spark)
+    assert jvm is not None, "Spark Connect has no catalogs of this process"
+    if (types := _KNOWN.get(jvm)) is None:
+        types = _KNOWN[jvm] = CatalogTypes(spark, jvm)
+    return types

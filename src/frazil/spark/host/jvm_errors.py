@@ -1,0 +1,156 @@
+"""Let errors of this process pass through the JVM: an error that an object of this process raises becomes an exception of Java, which Spark
+and every caller in the JVM understand, and where it comes back to this process it is the error that was raised."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+
+from frazil.errors import FrazilError, InvalidInput, Unsupported
+from frazil.spark.host.fall_back import fall_back
+from frazil.spark.host.jvm import CATALYST, SPARK, Jvm, is_instance, jvm_of
+
+_RAISED: OrderedDict[str, BaseException] = OrderedDict()
+_MOST = 64
+_ANALYSIS = CATALYST + "analysis."
+_PATCHED = "_frazil_errors"
+
+
+class Thrown(Py4JJavaError):
+    """Carry an exception of Java that a call from the JVM ends with."""
+
+    def __init__(self, java_exception: Any):
+        super().__init__("An object of Frazil throws", java_exception)
+
+
+class _Quiet(logging.Filter):
+    """Keep py4j from printing errors that are passed on."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not (record.exc_info and isinstance(record.exc_info[1], Thrown))
+
+
+def let_errors_pass(spark: Any) -> None:
+    """Let exceptions pass from this process to the JVM and back. Where PySpark has changed, errors come back as PySpark shows them."""
+    spark.sparkContext._gateway.python_parameters.propagate_java_exceptions = True
+    logger = logging.getLogger("py4j.clientserver")
+    if not any(isinstance(f, _Quiet) for f in logger.filters):
+        logger.addFilter(_Quiet())
+    try:
+        captured = importlib.import_module("pyspark.errors.exceptions.captured")
+        convert = captured.convert_exception
+        if not hasattr(convert, _PATCHED):
+
+            def converted(error: Any) -> Any:
+                return _raised_here(error) or convert(error)
+
+            setattr(converted, _PATCHED, True)
+            captured.convert_exception = converted
+    except (ImportError, AttributeError) as error:
+        fall_back("The conversion of errors", error, "Errors of tables are shown as those of Spark.")
+
+
+def _raised_here(error: Any) -> BaseException | None:
+    """Return the error of this process that an exception of Java, or what caused it, stands for."""
+    for _ in range(8):
+        if error is None or not _RAISED:
+            return None
+        message = error.getMessage()
+        if message is not None and (raised := _RAISED.get(str(message))) is not None:
+            return raised.with_traceback(None) if isinstance(raised, FrazilError) else raised
+        error = error.getCause()
+    return None
+
+
+def thrown(jvm: Jvm, error: BaseException) -> Thrown:
+    """Return what ends a call from the JVM with an error of this process."""
+    if isinstance(error, Thrown):
+        return error
+    if isinstance(error, Py4JJavaError):
+        return Thrown(error.java_exception)
+    if (origin := getattr(error, "_origin", None)) is not None:  # an error of Spark's that PySpark has converted
+        return Thrown(origin)
+    message = str(error) if isinstance(error, FrazilError) else f"{type(error).__name__}: {error}"
+    _remember(message, error)
+    java = jvm.view.java.lang
+    if isinstance(error, Unsupported):
+        return Thrown(java.UnsupportedOperationException(message))
+    if isinstance(error, InvalidInput):
+        return Thrown(java.IllegalArgumentException(message))
+    return Thrown(java.RuntimeException(message))
+
+
+def unchecked(spark: Any, error: BaseException) -> Thrown:
+    """Return what ends a call from the JVM whose method declares no exception: a checked one, as Spark's AnalysisException is, would be
+    hidden in an UndeclaredThrowableException, so it becomes a SparkRuntimeException of the same condition. Callers in this process get the
+    error itself."""
+    jvm = jvm_of(spark)
+    assert jvm is not None
+    ending = thrown(jvm, error)
+    java, view = ending.java_exception, jvm.view
+    is_checked = not is_instance(spark, "java.lang.RuntimeException", java) and is_instance(spark, SPARK + "SparkThrowable", java)
+    if not is_checked or java.getCondition() is None:
+        return ending
+    facts = view.PythonUtils.toScalaMap(java.getMessageParameters())
+    runtime = getattr(view, SPARK + "SparkRuntimeException")(java.getCondition(), facts, java, java.getQueryContext(), "")
+    _remember(str(runtime.getMessage()), error)
+    return Thrown(runtime)
+
+
+def _remember(message: str, error: BaseException) -> None:
+    """Remember the latest errors that pass through the JVM, by the message of their exception there."""
+    _RAISED[message] = error
+    _RAISED.move_to_end(message)
+    while len(_RAISED) > _MOST:
+        _RAISED.popitem(last=False)
+
+
+def no_such_table(jvm: Jvm, identifier: Any) -> Thrown:
+    """Return Spark's NoSuchTableException, for which Spark shows its own error with the place in the text."""
+    return Thrown(getattr(jvm.view, _ANALYSIS + "NoSuchTableException")(identifier))
+
+
+def table_exists(jvm: Jvm, identifier: Any) -> Thrown:
+    """Return Spark's TableAlreadyExistsException."""
+    return Thrown(getattr(jvm.view, _ANALYSIS + "TableAlreadyExistsException")(identifier))
+
+
+def no_such_namespace(jvm: Jvm, namespace: Any) -> Thrown:
+    """Return Spark's NoSuchNamespaceException. `namespace`: an array of strings."""
+    return Thrown(getattr(jvm.view, _ANALYSIS + "NoSuchNamespaceException")(namespace))
+
+
+def namespace_exists(jvm: Jvm, namespace: Any) -> Thrown:
+    """Return Spark's NamespaceAlreadyExistsException."""
+    return Thrown(getattr(jvm.view, _ANALYSIS + "NamespaceAlreadyExistsException")(namespace))
+
+
+def namespace_not_empty(jvm: Jvm, namespace: Any) -> Thrown:
+    """Return Spark's NonEmptyNamespaceException."""
+    return Thrown(getattr(jvm.view, _ANALYSIS + "NonEmptyNamespaceException")(namespace))
+
+
+def no_such_view(jvm: Jvm, identifier: Any) -> Thrown:
+    """Return Spark's NoSuchViewException."""
+    return Thrown(getattr(jvm.view, _ANALYSIS + "NoSuchViewException")(identifier))
+
+
+def view_exists(jvm: Jvm, identifier: Any) -> Thrown:
+    """Return Spark's ViewAlreadyExistsException."""
+    return Thrown(getattr(jvm.view, _ANALYSIS + "ViewAlreadyExistsException")(identifier))
+
+
+def no_such_function(jvm: Jvm, identifier: Any) -> Thrown:
+    """Return Spark's NoSuchFunctionException."""
+    return Thrown(getattr(jvm.view, _ANALYSIS + "NoSuchFunctionException")(identifier))
+
+
+__all__: Sequence[str] = [
+    "Thrown", "let_errors_pass", "namespace_exists", "namespace_not_empty", "no_such_function", "no_such_namespace", "no_such_table",
+    "no_such_view", "table_exists", "thrown", "unchecked", "view_exists",
+]  # fmt: skip

@@ -1,0 +1,277 @@
+"""Take part in Spark's parser, from Python: a session parses by an object of this process, which asks Spark's own parser first.
+
+The plan of a statement that Spark cannot run is exchanged for a CALL of a procedure of this process, whose argument is that plan, or the
+statement's text. So statements of SQL scripts, of EXECUTE IMMEDIATE, of Scala and of JDBC take the same way as those of Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, Protocol, TypeVar
+
+from frazil.spark.host.jvm import CATALYST, SPARK, each, implementing, is_instance, jvm_of, listen, scala_seq, some
+from frazil.spark.host.jvm_errors import let_errors_pass, thrown, unchecked
+from frazil.spark.host.jvm_plans import kind_of
+from frazil.spark.host.quiet import quietly
+
+_CONNECTOR = SPARK + "sql.connector.catalog."
+_SCRIPT, _STATEMENT, _EXPLAIN, _PREPARED = "CompoundBody", "SingleStatement", "ExplainCommand", "frazil"
+_PARTS = frozenset((
+    _SCRIPT, "IfElseStatement", "WhileStatement", "RepeatStatement", "LoopStatement", "SearchedCaseStatement", "SimpleCaseStatement",
+    "ForStatement", "ExceptionHandler",
+))  # fmt: skip
+"""The classes of a script's parts that hold other parts."""
+
+
+class Statements(Protocol):
+    """Decide which statements are taken from Spark."""
+
+    def may_take(self, text: str) -> bool:
+        """Tell by the beginning of a text, at once, whether its plan is of interest."""
+
+    def adapted(self, text: str, plan: Any) -> Any:
+        """Return the plan of a statement that stays Spark's, with what Spark needs to be told of Frazil's tables."""
+
+    def takes_refused(self, text: str) -> bool:
+        """Tell whether a text that Spark's parser refuses is taken. Raises ParseError for one that is meant for it and wrong."""
+
+    def takes(self, plan: Any, in_script: bool) -> bool:
+        """Tell whether a parsed statement is taken. `in_script`: it runs later, where other names may be current."""
+
+    def run(self, statement: Any) -> None:
+        """Run a statement that was taken: a plan, or a text."""
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _throwing(method: Callable[P, R]) -> Callable[P, R]:
+    """Make a method that Spark calls, of an object with the attribute `spark`, throw its errors in the JVM."""
+
+    @wraps(method)
+    def call(*arguments: P.args, **named: P.kwargs) -> R:
+        answer, error = _attempt(lambda: method(*arguments, **named))
+        if error is not None:
+            raise unchecked(arguments[0].spark, error) from error  # type: ignore[attr-defined]
+        return answer
+
+    return call
+
+
+def _attempt(call: Callable[[], Any]) -> tuple[Any, Exception | None]:
+    """Return what a call returns, or the error that it ends with, which PySpark then reports once: where it leaves Spark."""
+    with quietly():
+        try:
+            return call(), None
+        except Exception as error:
+            return None, error
+
+
+class SessionParser:
+    """Implement Spark's ParserInterface: parse by the parser that the session had, and exchange the plans of statements that are taken."""
+
+    Java = implementing(CATALYST + "parser.ParserInterface")
+
+    def __init__(self, spark: Any, own: Any, statements: Statements):
+        self.spark, self.own, self.statements = spark, own, statements
+        self._jvm = jvm_of(spark)
+        self._procedure = Procedure(spark, statements.run)
+
+    def parsePlan(self, text: str) -> Any:
+        return self._parsed(text, lambda: self.own.parsePlan(text))
+
+    def parsePlanWithParameters(self, text: str, parameters: Any) -> Any:
+        return self._parsed(text, lambda: self.own.parsePlanWithParameters(text, parameters))
+
+    def _parsed(self, text: str, parse: Callable[[], Any]) -> Any:
+        plan, error = _attempt(parse)
+        if error is not None:
+            if self._takes_refused(text):
+                return self._procedure.call_of(text)
+            raise self._refusal(error) from error
+        plan = self._exchanged(plan) if self.statements.may_take(text) else plan
+        return self._adapted(text, plan)
+
+    @_throwing
+    def _adapted(self, text: str, plan: Any) -> Any:
+        return self.statements.adapted(text, plan)
+
+    def _refusal(self, error: Exception) -> Exception:
+        """Return what ends a call of the parser: its methods declare ParseException, and no other checked exception."""
+        return thrown(self._jvm, error) if type(error).__name__ == "ParseException" else unchecked(self.spark, error)
+
+    @_throwing
+    def _takes_refused(self, text: str) -> bool:
+        return self.statements.takes_refused(text)
+
+    @_throwing
+    def _exchanged(self, plan: Any) -> Any:
+        """Exchange the plan of a statement, or those within a script, for calls."""
+        kind = kind_of(plan)
+        if kind == _SCRIPT:
+            return self._script(plan)
+        if kind == _EXPLAIN:
+            inside = plan.logicalPlan()
+            return plan.copy(self._procedure.call_of(inside, execute=False), plan.mode()) if self.statements.takes(inside, False) else plan
+        return self._procedure.call_of(plan) if self.statements.takes(plan, False) else plan
+
+    def _script(self, node: Any) -> Any:
+        """Return a part of a script in which statements that are taken are exchanged; the part itself where there are none."""
+        kind = kind_of(node)
+        if kind == _STATEMENT:
+            plan = node.parsedPlan()
+            return self._at_same_place(node, self._procedure.call_of(plan)) if self.statements.takes(plan, True) else node
+        if kind not in _PARTS:
+            return node
+        fields = [node.productElement(n) for n in range(node.productArity())]
+        exchanged = [self._within(f) for f in fields]
+        return node if all(a is b for a, b in zip(fields, exchanged, strict=True)) else node.copy(*exchanged)
+
+    def _at_same_place(self, statement: Any, plan: Any) -> Any:
+        """Return a statement of a script with another plan, and with its place in the script's text, which a node takes as it is made."""
+        places = getattr(self.spark._jvm, CATALYST + "trees.CurrentOrigin")
+        before = places.get()
+        places.set(statement.origin())
+        try:
+            return statement.copy(plan)
+        finally:
+            places.set(before)
+
+    def _within(self, field: Any) -> Any:
+        """Return a field of a script's part, which may be a part, or an option or sequence of parts, with statements exchanged."""
+        if not hasattr(field, "getClass"):
+            return field
+        if is_instance(self.spark, "scala.Option", field):
+            return some(self.spark, self._within(field.get())) if field.isDefined() else field
+        if is_instance(self.spark, "scala.collection.Seq", field):
+            parts = list(each(field))
+            exchanged = [self._within(part) for part in parts]
+            return field if all(a is b for a, b in zip(parts, exchanged, strict=True)) else scala_seq(self.spark, exchanged)
+        return self._script(field)
+
+    def __getattr__(self, name: str) -> Any:
+        """Pass every other method on to the parser that the session had."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        method = getattr(self.own, name)
+
+        def call(*arguments: Any) -> Any:
+            answer, error = _attempt(lambda: method(*arguments))
+            if error is not None:
+                raise self._refusal(error) from error
+            return answer
+
+        return call
+
+    def hashCode(self) -> int:
+        return 1
+
+    def equals(self, other: Any) -> bool:
+        return False
+
+    def toString(self) -> str:
+        return f"frazil: {self.own.toString()}"
+
+
+def parse_by(spark: Any, statements: Statements) -> SessionParser | None:
+    """Make a classic session parse by a SessionParser; None where it does so already. Raises one of NOT_AS_KNOWN, or Py4JJavaError, where
+    this Spark is built otherwise."""
+    listen(spark)
+    let_errors_pass(spark)
+    state = spark._jsparkSession.sessionState()
+    own = state.sqlParser()
+    if str(own.toString()).startswith(_PREPARED + ": "):
+        return None
+    field = state.getClass().getDeclaredField("sqlParser")
+    field.setAccessible(True)
+    parser = SessionParser(spark, own, statements)
+    field.set(state, parser)
+    return parser
+
+
+# The call that stands in place of a statement -------------------------------------------------------------------------------------------
+
+
+class _Proxy:
+    """Implement what Java asks of every object."""
+
+    def hashCode(self) -> int:
+        return id(self) & 0x7FFFFFFF
+
+    def equals(self, other: Any) -> bool:
+        return other is self or (hasattr(other, "hashCode") and int(other.hashCode()) == self.hashCode())
+
+    def toString(self) -> str:
+        return _PREPARED
+
+
+class _Catalog(_Proxy):
+    """Implement the catalog that the procedure is in; no session knows it by name."""
+
+    Java = implementing(_CONNECTOR + "ProcedureCatalog")
+
+    def name(self) -> str:
+        return _PREPARED
+
+
+class _Unbound(_Proxy):
+    """Implement a procedure to which Spark has bound no arguments yet."""
+
+    Java = implementing(_CONNECTOR + "procedures.UnboundProcedure")
+
+    def __init__(self, bound: Procedure):
+        self._bound = bound
+
+    def name(self) -> str:
+        return self._bound.name()
+
+    def description(self) -> str:
+        return self._bound.description()
+
+    def bind(self, types: Any) -> Procedure:
+        return self._bound
+
+
+class Procedure(_Proxy):
+    """Implement a procedure with one argument: the statement to run."""
+
+    Java = implementing(_CONNECTOR + "procedures.BoundProcedure")
+
+    def __init__(self, spark: Any, run: Callable[[Any], None]):
+        self.spark, self._run = spark, run
+        view, gateway = spark._jvm, spark.sparkContext._gateway
+        loader = view.java.lang.Thread.currentThread().getContextClassLoader()
+        self._type = getattr(view, SPARK + "sql.types.ObjectType")(view.java.lang.Class.forName("java.lang.Object", True, loader))
+        parameter = getattr(view, _CONNECTOR + "procedures.ProcedureParameter")
+        self._parameters = gateway.new_array(parameter, 1)
+        self._parameters[0] = getattr(parameter, "in")("statement", self._type).build()
+        namespace = gateway.new_array(view.java.lang.String, 1)
+        namespace[0] = "system"
+        identifier = getattr(view, _CONNECTOR + "Identifier").of(namespace, "run")
+        self._resolved = getattr(view, CATALYST + "analysis.ResolvedProcedure")(_Catalog(), identifier, _Unbound(self))
+        self._call = getattr(view, CATALYST + "plans.logical.Call")
+        self._literal = getattr(view, CATALYST + "expressions.Literal")
+
+    def call_of(self, statement: Any, execute: bool = True) -> Any:
+        """Return the plan of a CALL that runs a statement: a plan, or a text."""
+        return self._call(self._resolved, scala_seq(self.spark, [self._literal(statement, self._type)]), execute)
+
+    def name(self) -> str:
+        return "run"
+
+    def description(self) -> str:
+        return "Run a statement that Spark cannot plan."
+
+    def isDeterministic(self) -> bool:
+        return False
+
+    def parameters(self) -> Any:
+        return self._parameters
+
+    @_throwing
+    def call(self, arguments: Any) -> Any:
+        """Run the statement in the row of arguments."""
+        self._run(arguments.get(0, self._type))
+        return self.spark._jvm.java.util.ArrayList().iterator()

@@ -1,0 +1,282 @@
+"""Read DELETE, UPDATE, MERGE, TRUNCATE and ANALYZE as Spark's parser returns them, and let Spark's analyser check them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame
+
+from frazil.spark.host.jvm import EXPRESSIONS, SPARK, each, listen, scala_seq
+from frazil.spark.host.jvm_plans import NodeKind, analysed_plan, column_of, frame_of, is_subquery, kind_of, selected_expressions
+from frazil.spark.host.jvm_views import Rule
+
+Parts = tuple[str, ...]
+
+
+class StatementKind(StrEnum):
+    """List the classes of Catalyst's statements that are read here."""
+
+    DELETE = "DeleteFromTable"
+    UPDATE = "UpdateTable"
+    MERGE = "MergeIntoTable"
+    TRUNCATE = "TruncateTable"
+    ANALYZE_TABLE = "AnalyzeTable"
+    ANALYZE_COLUMNS = "AnalyzeColumn"
+
+
+class ActionKind(StrEnum):
+    """List the classes of the actions of a MERGE."""
+
+    DELETE = "DeleteAction"
+    UPDATE = "UpdateAction"
+    UPDATE_STAR = "UpdateStarAction"
+    INSERT = "InsertAction"
+    INSERT_STAR = "InsertStarAction"
+
+
+_TABLE = {
+    StatementKind.DELETE: "table", StatementKind.UPDATE: "table", StatementKind.MERGE: "targetTable", StatementKind.TRUNCATE: "table",
+    StatementKind.ANALYZE_TABLE: "child", StatementKind.ANALYZE_COLUMNS: "child",
+}  # fmt: skip
+_NAMES = ("UnresolvedRelation", "UnresolvedTable", "UnresolvedTableOrView")
+_NAMED_BY_EXPRESSION = "PlanWithUnresolvedIdentifier"
+_KINDS = frozenset(StatementKind)
+
+
+@dataclass(frozen=True)
+class ParsedStatement:
+    """Hold a parsed statement. `around`: the WITH that defines names for it, if any."""
+
+    spark: Any
+    kind: StatementKind
+    plan: Any
+    around: Any = None
+
+    # --- the table
+
+    @property
+    def table(self) -> Parts | None:
+        """Return the parts of the table's name; None for a name that IDENTIFIER computes, which `computed_table` returns."""
+        named = self._named
+        return tuple(each(named.multipartIdentifier())) if kind_of(named) in _NAMES else None
+
+    def computed_table(self) -> str | None:
+        """Return the text of the table's name that IDENTIFIER computes; None for any other."""
+        named = self._named
+        if kind_of(named) != _NAMED_BY_EXPRESSION:
+            return None
+        row = self.spark.range(1).select(column_of(self.spark, named.identifierExpr())).first()
+        return None if row[0] is None else str(row[0])
+
+    @property
+    def alias(self) -> Parts:
+        """Return the alias of the table, empty without one."""
+        table = self._table
+        return (str(table.alias()),) if kind_of(table) == NodeKind.SUBQUERY_ALIAS else ()
+
+    @property
+    def _table(self) -> Any:
+        return getattr(self.plan, _TABLE[self.kind])()
+
+    @property
+    def _named(self) -> Any:
+        table = self._table
+        return table.child() if kind_of(table) == NodeKind.SUBQUERY_ALIAS else table
+
+    # --- rows
+
+    @property
+    def where(self) -> Any:
+        """Return the condition of DELETE or UPDATE, a Catalyst expression; None without one."""
+        condition = self.plan.condition()
+        if self.kind is StatementKind.UPDATE:
+            return condition.get() if condition.isDefined() else None
+        return None if kind_of(condition) == NodeKind.LITERAL and condition.toString() == "true" else condition
+
+    @property
+    def assignments(self) -> list[Assignment]:
+        """Return the assignments of UPDATE."""
+        return _assignments(self.plan)
+
+    @property
+    def source(self) -> DataFrame:
+        """Return the source of MERGE as a frame. Raises PySpark's AnalysisException."""
+        plan = self.plan.sourceTable()
+        if self.around is not None:
+            plan = self.around.copy(plan, self.around.cteRelations(), self.around.allowRecursion())
+            if kind_of(self.plan.sourceTable()) == NodeKind.SUBQUERY_ALIAS:
+                return _under(self.spark, plan, self.plan.sourceTable())
+        return frame_of(self.spark, plan)
+
+    @property
+    def on(self) -> Any:
+        return self.plan.mergeCondition()
+
+    @property
+    def clauses(self) -> list[MergeAction]:
+        """Return the clauses of MERGE, those of a kind in order."""
+        plan = self.plan
+        kinds = (
+            (plan.matchedActions(), True, False),
+            (plan.notMatchedActions(), False, False),
+            (plan.notMatchedBySourceActions(), False, True),
+        )
+        return [_action(a, matched, by_source) for actions, matched, by_source in kinds for a in each(actions)]
+
+    @property
+    def evolves(self) -> bool:
+        """Tell whether a MERGE is WITH SCHEMA EVOLUTION."""
+        return bool(self.plan.withSchemaEvolution())
+
+    @property
+    def statistics_of(self) -> Parts:
+        """Return the columns that ANALYZE names."""
+        if self.kind is StatementKind.ANALYZE_TABLE or not self.plan.columnNames().isDefined():
+            return ()
+        return tuple(each(self.plan.columnNames().get()))
+
+    # --- for Spark
+
+    def column(self, expression: Any) -> Column:
+        """Return an expression of the statement as a Column; its sub-queries know the names that WITH defines."""
+        if self.around is not None:
+            around = self.around
+
+            def within(node: Any) -> Any:
+                if not is_subquery(self.spark, node):
+                    return node
+                return node.withNewPlan(around.copy(node.plan(), around.cteRelations(), around.allowRecursion()))
+
+            listen(self.spark)
+            expression = expression.transformDown(Rule(within))
+        return column_of(self.spark, expression)
+
+    def analysed(self, target: DataFrame) -> ParsedStatement:
+        """Return the statement as Spark's analyser resolves it, over a frame that has the table's columns. Raises PySpark's
+        AnalysisException, with the place in the statement's text."""
+        listen(self.spark)
+        view, state = self.spark._jvm, self.spark._jsparkSession.sessionState()
+        plan = self.plan.withNewChildren(scala_seq(self.spark, [analysed_plan(target), *list(each(self.plan.children()))[1:]]))
+        if self.around is not None:
+            plan = self.around.copy(plan, self.around.cteRelations(), self.around.allowRecursion())
+        skip = getattr(getattr(view, SPARK + "sql.execution.CommandExecutionMode$"), "MODULE$").SKIP()
+        query = state.executePlan(plan, skip)
+        query.assertAnalyzed()
+        plan = query.analyzed()
+        while kind_of(plan) not in _KINDS:  # the definitions of WITH stand over the statement
+            plan = plan.children().last()
+        return replace(self, plan=plan, around=None)
+
+    def with_values_of_variables(self, columns: Collection[str]) -> ParsedStatement:
+        """Return the statement with variables of SQL replaced by their values, which Spark does not look up everywhere in UPDATE and MERGE.
+        `columns`: names that are columns."""
+        listen(self.spark)
+        one_row, lower = self.spark.range(1), {c.lower() for c in columns}
+
+        def value(node: Any) -> Any:
+            if kind_of(node) != "UnresolvedAttribute" or str(node.nameParts().last()).lower() in lower or _is_default(node):
+                return node
+            try:
+                chosen = one_row.select(column_of(self.spark, node))
+            except AnalysisException:
+                return node
+            resolved = selected_expressions(chosen)[0]
+            return resolved.varDef().currentValue() if kind_of(resolved) == NodeKind.VARIABLE else node
+
+        return replace(self, plan=self.plan.transformExpressions(Rule(value)))
+
+    def run(self) -> None:
+        """Let Spark run the statement as it is."""
+        frame_of(self.spark, self.plan if self.around is None else self.around)
+
+
+def parsed_plan(spark: Any, text: str) -> Any:
+    """Return the plan of a statement as the session's parser makes it. Raises PySpark's ParseException."""
+    return spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
+
+
+def parsed_statement(spark: Any, plan: Any) -> ParsedStatement | None:
+    """Return a parsed plan as a statement; None for any other plan."""
+    kind, around = kind_of(plan), None
+    if kind == NodeKind.UNRESOLVED_WITH:
+        around, plan = plan, plan.child()
+        kind = kind_of(plan)
+    return ParsedStatement(spark, StatementKind(kind), plan, around) if kind in _KINDS else None
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """Hold `key = value`: the parts of a column's name, and Catalyst expressions. `is_default`: the value is the word DEFAULT."""
+
+    key: Parts
+    target: Any
+    value: Any
+    is_default: bool
+
+
+    def stores_under(self, spark: Any, policy: str) -> bool:
+        """Tell whether a store assignment policy (ANSI or STRICT) allows a value's type for its column's. For analysed assignments; nested
+        types, of which the policy speaks member by member, are left to the write."""
+        have, want = self.value.dataType(), self.target.dataType()
+        if {kind_of(have), kind_of(want)} & _NESTED or have.typeName() == "void":
+            return True
+        rules = getattr(spark._jvm, EXPRESSIONS + "Cast")
+        return bool((rules.canANSIStoreAssign if policy == "ANSI" else rules.canUpCast)(have, want))
+
+    @property
+    def types(self) -> tuple[str, str]:
+        """Return the types of value and column as Spark writes them, of an analysed assignment."""
+        return str(self.value.dataType().sql()), str(self.target.dataType().sql())
+
+
+_NESTED = {"StructType", "ArrayType", "MapType"}
+
+
+@dataclass(frozen=True)
+class MergeAction:
+    """Hold a clause of MERGE. `condition`: a Catalyst expression or None."""
+
+    kind: ActionKind
+    matched: bool
+    by_source: bool
+    condition: Any
+    assignments: Sequence[Assignment]
+
+
+def _action(action: Any, matched: bool, by_source: bool) -> MergeAction:
+    kind = ActionKind(kind_of(action))
+    condition = action.condition()
+    assignments = _assignments(action) if kind in (ActionKind.UPDATE, ActionKind.INSERT) else ()
+    return MergeAction(kind, matched, by_source, condition.get() if condition.isDefined() else None, assignments)
+
+
+def _assignments(node: Any) -> list[Assignment]:
+    return [Assignment(_key(a.key()), a.key(), _as_written(a.value()), _is_default(a.value())) for a in each(node.assignments())]
+
+
+def _as_written(value: Any) -> Any:
+    """Return a value without the cast to its column's type that the analyser puts around it, as it has not the meaning of a CAST in SQL: it
+    fails for values that do not fit, in every mode."""
+    is_cast = kind_of(value) == NodeKind.CAST and not value.getTagValue(value.USER_SPECIFIED_CAST()).isDefined()
+    return value.child() if is_cast else value
+
+
+def _key(key: Any) -> Parts:
+    """Return the parts of a column's name, as written."""
+    return tuple(each(key.nameParts())) if kind_of(key) == "UnresolvedAttribute" else (str(key.sql()),)
+
+
+def _is_default(value: Any) -> bool:
+    if kind_of(value) != "UnresolvedAttribute":
+        return False
+    parts = tuple(each(value.nameParts()))
+    return len(parts) == 1 and parts[0].upper() == "DEFAULT"
+
+
+def _under(spark: Any, inside: Any, alias: Any) -> DataFrame:
+    """Return a frame under the alias that a relation has in the statement."""
+    return frame_of(spark, alias.copy(alias.identifier(), inside))

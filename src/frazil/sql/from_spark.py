@@ -1,0 +1,142 @@
+"""Translate a statement that Spark's parser has read to a node: names are resolved by Spark's analyser first, so that errors are Spark's
+own, with the place in the user's text; conditions and values become texts of Frazil's grammar where it covers them, else Columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame
+
+from frazil.catalog.names import full_name
+from frazil.errors import FrazilError, SchemaMismatch, Unsupported
+from frazil.expr.parse import parse
+from frazil.expr.sql_text import back_quoted
+from frazil.rows.assign import typed_name
+from frazil.rows.clauses import Clause, Do, Merge, When
+from frazil.spark.dml.analysed import named
+from frazil.spark.dml.merge_text import as_texts
+from frazil.spark.dml.row_changes import shadow
+from frazil.spark.host import jvm_plans
+from frazil.spark.host.jvm_statements import ActionKind, Assignment, MergeAction, ParsedStatement, StatementKind
+from frazil.spec.schema import Schema
+from frazil.sql import nodes as n
+from frazil.sql.nodes import DEFAULT, Name, Statement
+
+_POLICY = "spark.sql.storeAssignmentPolicy"
+_DO = {
+    ActionKind.DELETE: Do.DELETE, ActionKind.UPDATE: Do.UPDATE, ActionKind.UPDATE_STAR: Do.UPDATE_ALL,
+    ActionKind.INSERT: Do.INSERT, ActionKind.INSERT_STAR: Do.INSERT_ALL,
+}  # fmt: skip
+
+
+def node_of(parsed: ParsedStatement, table: Name, schema: Schema) -> Statement:
+    """Return the node of a parsed statement about a table with this schema. `table`: its full name. Raises PySpark's AnalysisException."""
+    match parsed.kind:
+        case StatementKind.TRUNCATE:
+            return n.Truncate(table)
+        case StatementKind.ANALYZE_TABLE | StatementKind.ANALYZE_COLUMNS:
+            return n.Analyze(table, parsed.statistics_of)
+    called = parsed.alias or table
+    target = named(shadow(parsed.spark, schema), called)
+    try:
+        return _of_rows(parsed, table, called, target, schema)
+    except AnalysisException as error:
+        if not str(error.getCondition()).startswith("UNRESOLVED_COLUMN"):
+            raise
+        columns = [*target.columns, *(parsed.source.columns if parsed.kind is StatementKind.MERGE else ())]
+        return _of_rows(parsed.with_values_of_variables(columns), table, called, target, schema)
+
+
+def _of_rows(parsed: ParsedStatement, table: Name, called: Name, target: DataFrame, schema: Schema) -> Statement:
+    """Return the node of DELETE, UPDATE or MERGE. `called`: by what name it calls the table; `target`: a frame of that name and the table's
+    columns."""
+    match parsed.kind:
+        case StatementKind.DELETE:
+            return _delete(parsed, table, called, target)
+        case StatementKind.UPDATE:
+            return _update(parsed, table, called, target, schema)
+    return _merge(parsed, table, called, target, schema)
+
+
+def _delete(parsed: ParsedStatement, table: Name, called: Name, target: DataFrame) -> Statement:
+    if parsed.where is None:
+        return n.DeleteRows(table)
+    text = _text(parsed.spark, parsed.analysed(target).plan.condition(), target)
+    return n.DeleteRows(table, parsed.column(parsed.where) if text is None else text, full_name(called))
+
+
+def _update(parsed: ParsedStatement, table: Name, called: Name, target: DataFrame, schema: Schema) -> Statement:
+    analysed = parsed.analysed(target)
+    _check_policy(parsed.spark, analysed.assignments)
+    values = []
+    for assignment, resolved in zip(parsed.assignments, analysed.assignments, strict=True):
+        text = None if assignment.is_default else _text(parsed.spark, resolved.value, target)
+        value = DEFAULT if assignment.is_default else parsed.column(assignment.value) if text is None else text
+        values.append((typed_name(_within(assignment.key, called, schema)), value))
+    where = parsed.where
+    if where is not None:
+        text = _text(parsed.spark, analysed.where, target)
+        where = parsed.column(where) if text is None else text
+    return n.UpdateRows(table, tuple(values), where, full_name(called))
+
+
+def _merge(parsed: ParsedStatement, table: Name, called: Name, target: DataFrame, schema: Schema) -> Statement:
+    if not parsed.evolves:  # with it the statement may name columns that the table does not have yet
+        analysed = parsed.analysed(target)
+        _check_policy(parsed.spark, (a for clause in analysed.clauses for a in clause.assignments))
+    source = parsed.source
+    clauses = tuple(_clause(parsed, action, called, schema) for action in parsed.clauses)
+    merge = Merge(parsed.column(parsed.on), clauses, back_quoted(called), "", parsed.evolves)
+    merge.check()
+    return n.MergeInto(table, source, as_texts(source, schema, merge) or merge)
+
+
+def _clause(parsed: ParsedStatement, action: MergeAction, called: Name, schema: Schema) -> Clause:
+    when = When.MATCHED if action.matched else When.NOT_MATCHED_BY_SOURCE if action.by_source else When.NOT_MATCHED
+    condition = None if action.condition is None else parsed.column(action.condition)
+    assignments = tuple((typed_name(_within(a.key, called, schema)), _value(parsed, a)) for a in action.assignments)
+    return Clause(when, _DO[action.kind], condition, assignments)
+
+
+def _value(parsed: ParsedStatement, assignment: Assignment) -> Any:
+    return DEFAULT if assignment.is_default else parsed.column(assignment.value)
+
+
+def _within(key: Name, called: Name, schema: Schema) -> Name:
+    """Return a column's name without the name of the table before it: `t.v`, `db.t.v` and `cat.db.t.v` are `v`. As in Spark, the table's
+    name comes before a column of that name."""
+    for start in range(len(called)):
+        prefix = called[start:]
+        if len(key) > len(prefix) and [p.lower() for p in key[: len(prefix)]] == [p.lower() for p in prefix]:
+            rest = key[len(prefix) :]
+            if schema.get_field(rest[0], False) is not None or schema.get_field(key[0], False) is None:
+                return rest
+    return key
+
+
+def _text(spark: Any, expression: Any, target: DataFrame) -> str | None:
+    """Return an analysed expression over the table as a text of Frazil's grammar; None where the grammar does not cover it."""
+    ids = dict.fromkeys(jvm_plans.output_ids(target), "")
+    text = jvm_plans.full_text(spark, expression, ids)
+    try:
+        return None if text is None or parse(text) is None else text
+    except FrazilError:
+        return None
+
+
+def _check_policy(spark: Any, assignments: Iterable[Assignment]) -> None:
+    """Raise SchemaMismatch for a value whose type the session's store assignment policy does not allow for its column, and Unsupported for
+    the policy LEGACY, as Spark does for tables of other formats than its own."""
+    policy = str(spark.conf.get(_POLICY, "ANSI")).upper()
+    if policy == "LEGACY":
+        hint = f"Set {_POLICY} to ANSI."
+        raise Unsupported(f"{_POLICY}=LEGACY is not allowed for UPDATE and MERGE of Iceberg tables.", hint=hint)
+    for assignment in assignments:
+        if not assignment.is_default and not assignment.stores_under(spark, policy):
+            have, want = assignment.types
+            column = ".".join(assignment.key).replace("`", "")
+            hint = "Write the CAST out."
+            raise SchemaMismatch(f"Column {column}: cannot safely cast {have} to {want} ({_POLICY}={policy}).", hint=hint, column=column)

@@ -1,0 +1,218 @@
+"""Run statements: for each class of `nodes` one function, which ends in a call of the table that one could have typed in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from frazil.errors import InvalidInput, NoSuchRefError, ValidationError
+from frazil.expr.nodes import AlwaysTrue
+from frazil.ops.result import CommitResult
+from frazil.rows.assign import name_parts, typed_name
+from frazil.spec.partitioning import PartitionField
+from frazil.spec.properties import DISTRIBUTION
+from frazil.spec.snapshot import MAIN_BRANCH
+from frazil.spec.sorting import NullOrder, default_nulls
+from frazil.spec.sorting import SortDirection as Direction
+from frazil.spec.transforms import IdentityTransform, parse_transform
+from frazil.sql import nodes as n
+from frazil.sql.nodes import Name, Statement, Term
+from frazil.table.table import Table
+
+
+@dataclass(frozen=True)
+class Target:
+    """Hold the table of a statement, the branch that its name selects (None: none), and how names of columns are matched. `spark`: the
+    session that runs the statement."""
+
+    table: Table
+    branch: str | None = None
+    case_sensitive: bool = False
+    spark: Any = None
+
+    @property
+    def writes_to(self) -> str:
+        """Return the branch to write to. Raises NoSuchRefError for one that does not exist: SQL creates no branch by writing to it."""
+        if self.branch is None:
+            return MAIN_BRANCH
+        if self.branch not in self.table.metadata.refs:
+            hint = f"ALTER TABLE … CREATE BRANCH {self.branch} makes it."
+            raise NoSuchRefError(f"Cannot use branch (does not exist): {self.branch}", hint=hint, table=self.table._name)
+        return self.branch
+
+    def column(self, name: Name) -> str:
+        """Return the full name of a column. Raises ValidationError for one that the table lacks."""
+        schema = self.table.schema()
+        field = schema.find_field(".".join(name), self.case_sensitive)
+        return schema.find_column_name(field.field_id) or field.name
+
+
+def run(statement: Statement, target: Target) -> CommitResult | None:
+    """Run a statement; return the result of its commit, None where it commits nothing."""
+    return RUN[type(statement)](target, statement)
+
+
+# Partition fields, write order, identifier fields ----------------------------------------------------------------------------------------
+
+
+def _add_partition_field(to: Target, s: n.AddPartitionField) -> CommitResult:
+    with to.table.transaction() as tx, tx.update_spec(to.case_sensitive) as update:
+        update.add_field(to.column(s.term.column), _transform(s.term), s.name)
+    return tx.result
+
+
+def _drop_partition_field(to: Target, s: n.DropPartitionField) -> CommitResult:
+    with to.table.transaction() as tx, tx.update_spec(to.case_sensitive) as update:
+        update.remove_field(_partition_field(to, s.term).name)
+    return tx.result
+
+
+def _replace_partition_field(to: Target, s: n.ReplacePartitionField) -> CommitResult:
+    with to.table.transaction() as tx, tx.update_spec(to.case_sensitive) as update:
+        update.remove_field(_partition_field(to, s.old).name)
+        update.add_field(to.column(s.new.column), _transform(s.new), s.name)
+    return tx.result
+
+
+def _transform(term: Term) -> str:
+    return term.transform or "identity"
+
+
+def _partition_field(to: Target, term: Term) -> PartitionField:
+    """Return the partition field that a statement means: by its transform, or else by its name. Raises ValidationError."""
+    schema, fields = to.table.schema(), to.table.spec().fields
+    transform = IdentityTransform() if term.transform is None else parse_transform(term.transform)
+    source = schema.get_field(".".join(term.column), to.case_sensitive)
+    for field in fields:
+        if source is not None and field.source_id == source.field_id and field.transform == transform:
+            return field
+    for field in fields:
+        if term.transform is None and (field.name,) == term.column:
+            return field
+    names = ", ".join(f.name for f in fields) or "(none)"
+    raise ValidationError(f"Cannot find partition field to remove: {term}; fields are: {names}.", table=to.table._name)
+
+
+def _write_order(to: Target, s: n.WriteOrder) -> CommitResult:
+    with to.table.transaction() as tx:
+        with tx.update_sort_order(to.case_sensitive) as update:
+            for field in s.order:
+                nulls = default_nulls(Direction.DESC if field.descending else Direction.ASC)
+                if field.nulls_first is not None:
+                    nulls = NullOrder.NULLS_FIRST if field.nulls_first else NullOrder.NULLS_LAST
+                add = update.desc if field.descending else update.asc
+                add(to.column(field.term.column), _transform(field.term), nulls)
+        if s.mode is not None:
+            tx.set_properties({DISTRIBUTION.name: s.mode})
+    return tx.result
+
+
+def _set_identifier_fields(to: Target, s: n.SetIdentifierFields) -> CommitResult:
+    with to.table.transaction() as tx, tx.update_schema(case_sensitive=to.case_sensitive) as update:
+        update.set_identifier_fields(*map(to.column, s.columns))
+    return tx.result
+
+
+def _drop_identifier_fields(to: Target, s: n.DropIdentifierFields) -> CommitResult:
+    schema = to.table.schema()
+    names = {schema.find_column_name(i) for i in schema.identifier_field_ids}
+    for column in map(to.column, s.columns):
+        if column not in names:
+            text = f"Cannot complete drop identifier fields operation: {column} is not an identifier field"
+            raise ValidationError(text, table=to.table._name, column=column)
+        names.remove(column)
+    with to.table.transaction() as tx, tx.update_schema(case_sensitive=to.case_sensitive) as update:
+        update.set_identifier_fields(*sorted(str(name) for name in names))
+    return tx.result
+
+
+# Branches and tags ------------------------------------------------------------------------------------------------------------------------
+
+
+def _set_ref(to: Target, s: n.SetRef) -> CommitResult | None:
+    table, exists = to.table, s.name in to.table.metadata.refs
+    if s.if_not_exists and exists:
+        return None
+    snapshot_id = table.metadata.current_snapshot_id if s.snapshot_id is None else s.snapshot_id
+    retention = {"max_ref_age_ms": s.max_ref_age_ms}
+    if s.kind == "branch":
+        retention |= {"min_snapshots_to_keep": s.min_snapshots_to_keep, "max_snapshot_age_ms": s.max_snapshot_age_ms}
+    replaces = s.replace and (exists or not s.create)
+    if snapshot_id is None and (replaces or s.kind == "tag"):
+        verb = "replace" if s.replace else "create"
+        text = f"Cannot complete {verb} {s.kind} operation on {table._name}, main has no snapshot"
+        raise InvalidInput(text, hint="Write rows first.", table=table._name)
+    if snapshot_id is None and exists:
+        raise ValidationError(f"Ref {s.name} already exists", table=table._name)
+    if snapshot_id is None:  # as Java does, a branch of a table without rows begins with an empty snapshot
+        result = table.append(table.schema().as_arrow().empty_table(), branch=s.name)
+        if all(v is None for v in retention.values()):
+            return result
+    with table.transaction() as tx, tx.manage_snapshots() as manage:
+        if replaces:
+            change = manage.replace_branch if s.kind == "branch" else manage.replace_tag
+            change(s.name, snapshot_id)
+        elif snapshot_id is not None:
+            create = manage.create_branch if s.kind == "branch" else manage.create_tag
+            create(snapshot_id, s.name)
+        if any(v is not None for v in retention.values()):
+            manage.set_retention(s.name, **retention)
+    return tx.result
+
+
+def _drop_ref(to: Target, s: n.DropRef) -> CommitResult | None:
+    if s.if_exists and s.name not in to.table.metadata.refs and s.name != MAIN_BRANCH:
+        return None
+    with to.table.transaction() as tx, tx.manage_snapshots() as manage:
+        (manage.remove_branch if s.kind == "branch" else manage.remove_tag)(s.name)
+    return tx.result
+
+
+# Rows -----------------------------------------------------------------------------------------------------------------------------------
+
+
+def _delete(to: Target, s: n.DeleteRows) -> CommitResult:
+    where = AlwaysTrue() if s.where is None else s.where
+    return to.table.delete(where, branch=to.writes_to, spark=to.spark, target_alias=s.alias)
+
+
+def _update(to: Target, s: n.UpdateRows) -> CommitResult:
+    values = {}
+    for column, value in s.values:
+        if column in values:
+            raise InvalidInput(f"UPDATE sets column {column} twice.", table=to.table._name, column=column)
+        values[column] = value
+    return to.table.update(values, s.where, branch=to.writes_to, spark=to.spark, target_alias=s.alias)
+
+
+def _merge(to: Target, s: n.MergeInto) -> CommitResult:
+    builder = to.table.merge(s.source, s.merge.on, branch=to.writes_to, spark=to.spark)
+    return replace(builder, merge=s.merge).execute()
+
+
+def _truncate(to: Target, s: n.Truncate) -> CommitResult:
+    return to.table.delete(branch=to.writes_to, spark=to.spark)
+
+
+def _analyze(to: Target, s: n.Analyze) -> None:
+    columns = [to.column(name_parts(typed_name((c,)))) for c in s.columns] or None
+    to.table.maintenance.compute_table_stats(columns=columns)
+
+
+RUN: Mapping[type[Statement], Callable[[Target, Any], CommitResult | None]] = {
+    n.AddPartitionField: _add_partition_field,
+    n.DropPartitionField: _drop_partition_field,
+    n.ReplacePartitionField: _replace_partition_field,
+    n.WriteOrder: _write_order,
+    n.SetIdentifierFields: _set_identifier_fields,
+    n.DropIdentifierFields: _drop_identifier_fields,
+    n.SetRef: _set_ref,
+    n.DropRef: _drop_ref,
+    n.DeleteRows: _delete,
+    n.UpdateRows: _update,
+    n.MergeInto: _merge,
+    n.Truncate: _truncate,
+    n.Analyze: _analyze,
+}
+"""What each statement does."""

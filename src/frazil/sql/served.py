@@ -1,0 +1,204 @@
+"""Answer the calls of Spark's catalogs (`spark.catalog.protocol.Calls`) by the methods of `Catalog`, `Table` and `Transaction`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from frazil.catalog import CatalogBackend
+from frazil.catalog.names import full_name
+from frazil.errors import InvalidInput, NoSuchNamespaceError, NoSuchViewError, Unsupported
+from frazil.maintain.procedures import Procedure
+from frazil.ops.table_changes import TableChange
+from frazil.spark.catalog.protocol import Insert, Parts, TableDefinition, ViewDefinition
+from frazil.spec.snapshot import MAIN_BRANCH
+from frazil.sql import results, views
+from frazil.sql.alter import alter_table
+from frazil.sql.define import columns_of, creation
+from frazil.sql.procedures import call_procedure
+from frazil.table.catalog import Catalog
+from frazil.table.catalog_transaction import CreateTableTransaction
+
+
+class Served:
+    """Answer for one catalog in one session. `load`: loads the catalog at its first use, so that settings that are wrong are told where
+    a statement names the catalog."""
+
+    def __init__(self, name: str, load: Callable[[], Catalog], spark: Any):
+        self.name, self._load, self._spark = name, load, spark
+        self.prefix: Parts = ()
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        """Return the catalog."""
+        return self._load()
+
+    @property
+    def backend(self) -> CatalogBackend:
+        return self.catalog._backend
+
+    # --- tables
+
+    def list_tables(self, namespace: Parts) -> Iterable[Parts]:
+        return self.catalog.list_tables(namespace) if namespace else []
+
+    def create_table(self, parts: Parts, definition: TableDefinition) -> None:
+        self.catalog.create_table(parts, columns_of(self._spark, definition.schema), **creation(definition))
+
+    def stage_table(self, parts: Parts, definition: TableDefinition, *, replace: bool, create: bool) -> StagedRows:
+        schema, arguments = columns_of(self._spark, definition.schema), creation(definition)
+        if replace:
+            tx = self.catalog.replace_table_transaction(parts, schema, create=create, **arguments)
+        else:
+            tx = self.catalog.create_table_transaction(parts, schema, **arguments)
+        return StagedRows(tx, self._spark)
+
+    def alter_table(self, parts: Parts, changes: Sequence[TableChange]) -> None:
+        alter_table(self.catalog.load_table(parts), self._spark, changes)
+
+    def truncate(self, parts: Parts) -> None:
+        results.note(self._spark, self.catalog.load_table(parts).delete())
+
+    def drop_table(self, parts: Parts, purge: bool) -> None:
+        self.catalog.drop_table(parts, purge_requested=purge)
+
+    def rename_table(self, parts: Parts, to: Parts) -> None:
+        self.catalog.rename_table(parts, to)
+
+    def insert(self, parts: Parts, frame: Any, insert: Insert, branch: str | None) -> None:
+        table, options = self.catalog.load_table(parts), dict(insert.options)
+        mode = options.pop("overwrite-mode", "static").lower()
+        if mode not in ("static", "dynamic"):
+            raise InvalidInput(f"Write option 'overwrite-mode' is static or dynamic, not {mode!r}.")
+        arguments: dict[str, Any] = {"branch": branch or MAIN_BRANCH, **options}
+        if (insert.dynamic or mode == "dynamic") and not table.spec().fields:
+            result = table.overwrite(frame, **arguments)  # the rows are the table's one partition
+        elif insert.dynamic or mode == "dynamic":
+            result = table.dynamic_partition_overwrite(frame, **arguments)
+        elif insert.where is None:
+            result = table.append(frame, **arguments)
+        elif insert.where == "true":
+            result = table.overwrite(frame, **arguments)
+        else:
+            result = table.overwrite(frame, overwrite_filter=insert.where, **arguments)
+        results.note(self._spark, result)
+
+    # --- views
+
+    def list_views(self, namespace: Parts) -> Iterable[Parts]:
+        return views.list_views(self.catalog, namespace)
+
+    def load_view(self, parts: Parts, to_read: bool) -> ViewDefinition:
+        return views.definition_of(views.load_view(self.catalog, parts), full_name((self.name, *parts)), to_read)
+
+    def view_exists(self, parts: Parts) -> bool:
+        try:
+            views.load_view(self.catalog, parts)
+        except (NoSuchViewError, NoSuchNamespaceError):
+            return False
+        return True
+
+    def create_view(self, parts: Parts, definition: ViewDefinition) -> None:
+        views.create_view(self.catalog, parts, definition)
+
+    def replace_view(self, parts: Parts, definition: ViewDefinition, create: bool) -> None:
+        views.replace_view(self.catalog, parts, definition, create)
+
+    def alter_view(self, parts: Parts, removals: Iterable[str], updates: Mapping[str, str]) -> None:
+        views.alter_view(self.catalog, parts, removals, updates)
+
+    def drop_view(self, parts: Parts) -> None:
+        views.load_view(self.catalog, parts)
+        self.catalog.drop_view(parts)
+
+    def rename_view(self, parts: Parts, to: Parts) -> None:
+        self.catalog.rename_view(parts, to)
+
+    # --- procedures
+
+    def call(self, procedure: Procedure, arguments: Mapping[str, Any]) -> pa.Table:
+        return call_procedure(self.catalog, self._spark, procedure, arguments)
+
+    # --- namespaces
+
+    def list_namespaces(self, parent: Parts) -> Iterable[Parts]:
+        return self.catalog.list_namespaces(parent)
+
+    def namespace_exists(self, namespace: Parts) -> bool:
+        return bool(namespace) and self.backend.namespace_exists(namespace)
+
+    def namespace_properties(self, namespace: Parts) -> Mapping[str, str]:
+        return self.catalog.load_namespace_properties(namespace)
+
+    def create_namespace(self, namespace: Parts, properties: Mapping[str, str]) -> None:
+        try:
+            self.catalog.create_namespace(namespace, properties)
+        except Unsupported:
+            if properties.keys() - {"owner"}:  # Spark adds the owner, which path catalogs cannot keep
+                raise
+            self.catalog.create_namespace(namespace)
+
+    def alter_namespace(self, namespace: Parts, removals: Sequence[str], updates: Mapping[str, str]) -> None:
+        self.catalog.update_namespace_properties(namespace, set(removals), dict(updates))
+
+    def drop_namespace(self, namespace: Parts, cascade: bool) -> None:
+        if not self.namespace_exists(namespace):
+            raise NoSuchNamespaceError(f"Namespace does not exist: {'.'.join(namespace)}")
+        if cascade:
+            self._empty(namespace)
+        self.catalog.drop_namespace(namespace)
+
+    def _empty(self, namespace: Parts) -> None:
+        """Drop all that a namespace holds."""
+        for inner in self.catalog.list_namespaces(namespace):
+            self.drop_namespace(inner, cascade=True)
+        for table in self.catalog.list_tables(namespace):
+            self.catalog.drop_table(table)
+        for view in self.list_views(namespace):
+            self.catalog.drop_view(view)
+
+
+class ServedNamespace(Served):
+    """Answer for a namespace of the default catalog as if it were a catalog (`dropin.default_catalog`)."""
+
+    def __init__(self, name: str, load: Callable[[], Catalog], spark: Any):
+        super().__init__(name, load, spark)
+        self.prefix = (name,)
+
+    def list_tables(self, namespace: Parts) -> Iterable[Parts]:
+        return super().list_tables((*self.prefix, *namespace))
+
+    def list_namespaces(self, parent: Parts) -> Iterable[Parts]:
+        return super().list_namespaces((*self.prefix, *parent))
+
+    def namespace_exists(self, namespace: Parts) -> bool:
+        return super().namespace_exists((*self.prefix, *namespace))
+
+    def namespace_properties(self, namespace: Parts) -> Mapping[str, str]:
+        return super().namespace_properties((*self.prefix, *namespace))
+
+    def alter_namespace(self, namespace: Parts, removals: Sequence[str], updates: Mapping[str, str]) -> None:
+        super().alter_namespace((*self.prefix, *namespace), removals, updates)
+
+    def drop_namespace(self, namespace: Parts, cascade: bool) -> None:
+        super().drop_namespace((*self.prefix, *namespace), cascade)
+
+
+class StagedRows:
+    """Hold a table that is created or replaced together with its rows."""
+
+    def __init__(self, transaction: CreateTableTransaction, spark: Any):
+        self._transaction, self._spark = transaction, spark
+
+    def append(self, frame: Any, options: Mapping[str, str]) -> None:
+        self._transaction.append(frame, **options)
+
+    def commit(self) -> None:
+        self._transaction.commit_transaction()
+        results.note(self._spark, self._transaction.result)
+
+    def abort(self) -> None:
+        self._transaction.__exit__(RuntimeError, RuntimeError("The statement failed."), None)

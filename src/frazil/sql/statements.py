@@ -1,0 +1,123 @@
+"""Take statements of a session: decide which are Frazil's, translate and run them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.errors import ParseException
+
+from frazil.catalog.names import identifier_parts
+from frazil.errors import FrazilError, NoSuchTableError
+from frazil.spark.catalog.relation import REPLACES, inserts_what_it_reads, names_columns_in_full, replaces_partitions
+from frazil.spark.host.jvm_catalog import with_full_names, with_partitions_replaced, with_targets_of_their_own
+from frazil.spark.host.jvm_statements import ParsedStatement, parsed_plan, parsed_statement
+from frazil.spark.host.settings import is_case_sensitive
+from frazil.sql.from_spark import node_of
+from frazil.sql.grammar import parse_extension
+from frazil.sql.nodes import Name, Statement
+from frazil.sql.results import note
+from frazil.sql.run import Target, run
+from frazil.sql.targets import TableNames
+
+_FIRST_WORD = re.compile(r"(?:[\s(;]|--(?:\\\n|[^\r\n])*|/\*.*?\*/)*([a-z]+)", re.IGNORECASE | re.DOTALL)
+_OF_INTEREST = frozenset("delete update merge truncate analyze begin explain with".split())
+_WITHIN = re.compile(r"\b(?:delete|update|merge|truncate|analyze)\b", re.IGNORECASE)
+_MAY_HOLD_ONE = frozenset("begin explain with".split())
+
+
+@dataclass(frozen=True)
+class SessionStatements:
+    """Implement `spark.host.jvm_parser.Statements` for a session."""
+
+    spark: Any
+    names: TableNames
+
+    def may_take(self, text: str) -> bool:
+        """Tell whether a text begins as DELETE, UPDATE, MERGE, TRUNCATE, ANALYZE, or may hold one of them."""
+        first = _FIRST_WORD.match(text)
+        word = first[1].lower() if first else ""
+        return word in _OF_INTEREST and (word not in _MAY_HOLD_ONE or _WITHIN.search(text) is not None)
+
+    def adapted(self, text: str, plan: Any) -> Any:
+        """Return a plan in which overwrites of partitions are told to the table, and columns can be called by a table's full name."""
+        if REPLACES.search(text) and replaces_partitions(self.spark):
+            plan = with_partitions_replaced(self.spark, plan, self.names.is_ours)
+        if inserts_what_it_reads(self.spark, text):
+            plan = with_targets_of_their_own(self.spark, plan, self.names.is_ours)
+        if names_columns_in_full(text, self.names.catalogs()):
+            plan = with_full_names(self.spark, plan, self.names.spelled)
+        return plan
+
+    def takes_refused(self, text: str) -> bool:
+        """Tell whether a text that Spark refuses is one of Iceberg's extension statements about a table of Frazil's. Raises ParseError."""
+        try:
+            statement = parse_extension(text)
+        except FrazilError:
+            first = _FIRST_WORD.match(text)
+            if first is None or first[1].lower() != "alter":
+                return False
+            raise
+        return statement is not None and self.names.is_ours(statement.table)
+
+    def takes(self, plan: Any, in_script: bool) -> bool:
+        """Tell whether a plan is a statement about a table of Frazil's. In a script names are looked up when the statement runs, so every
+        one that may be Frazil's is taken."""
+        parsed = parsed_statement(self.spark, plan)
+        if parsed is None:
+            return False
+        name = parsed.table
+        if name is None:  # IDENTIFIER computes it, when the statement runs
+            return True
+        return self.names.may_be_ours(name) if in_script else self.names.is_ours(name)
+
+    def run_text(self, text: str) -> bool:
+        """Run the text of a statement if it is taken, and tell so: for sessions whose parser cannot ask."""
+        try:
+            plan = parsed_plan(self.spark, text)
+        except ParseException:
+            if not self.takes_refused(text):
+                return False
+            self.run(text)
+            return True
+        if not self.may_take(text) or not self.takes(plan, False):
+            return False
+        self.run(plan)
+        return True
+
+    def run(self, statement: Any) -> None:
+        """Run a statement: a parsed plan, or the text of an extension statement."""
+        if isinstance(statement, str):
+            node = parse_extension(statement)
+            assert node is not None
+            self._run(node, self._target(node.table))
+            return
+        parsed = parsed_statement(self.spark, statement)
+        assert parsed is not None
+        name = self._name(parsed)
+        if name is None or not self.names.is_ours(name):
+            parsed.run()
+            return
+        try:
+            target = self._target(name)
+        except NoSuchTableError:
+            parsed.run()  # Spark's error shows the place in the text
+            raise
+        self._run(node_of(parsed, self.names.spelled(name), target.table.schema()), target)
+
+    def _target(self, name: Name) -> Target:
+        table, branch = self.names.open(name)
+        return Target(table, branch, is_case_sensitive(self.spark), self.spark)
+
+    def _name(self, parsed: ParsedStatement) -> Name | None:
+        name = parsed.table
+        if name is None and (text := parsed.computed_table()) is not None:
+            name = identifier_parts(text)
+        return name
+
+    def _run(self, statement: Statement, target: Target) -> None:
+        result = run(statement, target)
+        if result is not None:
+            note(self.spark, result)
+
