@@ -55,10 +55,10 @@ def delete(step: Step, where: Any, mode: str | None = None, alias: str = "") -> 
 
     `mode`: copy-on-write or merge-on-read; None: the table's write.delete.mode. `alias`: by what name a Column calls the table.
     """
-    return staged_change(step, partial(_deleted, where=where, mode=mode))
+    return staged_change(step, partial(_deleted, where=where, mode=mode, alias=alias))
 
 
-def _deleted(step: Step, where: Any, mode: str | None) -> StagedWrite:
+def _deleted(step: Step, where: Any, mode: str | None, alias: str) -> StagedWrite:
     chosen = mode_of("delete", step.metadata, mode, step.to.options)
     bound = step.in_grammar(lambda: _bound(step, where))
     if bound is None:
@@ -143,10 +143,11 @@ def update(step: Step, new_values: Mapping[str, Any], where: Any = None, mode: s
     """
     if not new_values:
         raise InvalidInput("update needs at least one column: set={'column': 'expression'}.")
-    return staged_change(step, partial(_updated, new_values=new_values, where=AlwaysTrue() if where is None else where, mode=mode))
+    condition = AlwaysTrue() if where is None else where
+    return staged_change(step, partial(_updated, new_values=new_values, where=condition, mode=mode, alias=alias))
 
 
-def _updated(step: Step, new_values: Mapping[str, Any], where: Any, mode: str | None) -> StagedWrite:
+def _updated(step: Step, new_values: Mapping[str, Any], where: Any, mode: str | None, alias: str) -> StagedWrite:
     chosen = mode_of("update", step.metadata, mode, step.to.options)
 
     def bound_update() -> tuple[Predicate, Any]:
