@@ -21,7 +21,7 @@ _ANALYSIS = CATALYST + "analysis."
 _PATCHED = "_frazil_errors"
 
 
-class Thrown(Py4JJavaError):
+class Thrown(Py4JJavaError):  # type: ignore[misc]
     """Carry an exception of Java that a call from the JVM ends with."""
 
     def __init__(self, java_exception: Any):
@@ -50,7 +50,7 @@ def let_errors_pass(spark: Any) -> None:
                 return _raised_here(error) or convert(error)
 
             setattr(converted, _PATCHED, True)
-            captured.convert_exception = converted
+            setattr(captured, "convert_exception", converted)
     except (ImportError, AttributeError) as error:
         fall_back("The conversion of errors", error, "Errors of tables are shown as those of Spark.")
 
