@@ -42,7 +42,7 @@ def let_errors_pass(spark: Any) -> None:
     if not any(isinstance(f, _Quiet) for f in logger.filters):
         logger.addFilter(_Quiet())
     try:
-        captured = importlib.import_module("pyspark.errors.exceptions.captured")
+        captured: Any = importlib.import_module("pyspark.errors.exceptions.captured")
         convert = captured.convert_exception
         if not hasattr(convert, _PATCHED):
 
@@ -50,7 +50,7 @@ def let_errors_pass(spark: Any) -> None:
                 return _raised_here(error) or convert(error)
 
             setattr(converted, _PATCHED, True)
-            setattr(captured, "convert_exception", converted)
+            captured.convert_exception = converted
     except (ImportError, AttributeError) as error:
         fall_back("The conversion of errors", error, "Errors of tables are shown as those of Spark.")
 
