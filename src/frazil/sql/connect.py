@@ -121,7 +121,7 @@ class ConnectStatements:
         if isinstance(then, exp.Var):
             return Clause(kind, Do.DELETE, condition)
         if isinstance(then, exp.Update):
-            if isinstance(then.args["expressions"], exp.Star) or not isinstance(then.args["expressions"], list):
+            if isinstance(then.expressions[0], exp.Star):
                 return Clause(kind, Do.UPDATE_ALL, condition)
             return Clause(kind, Do.UPDATE, condition, tuple(self._assignment(e, alias, plain=False) for e in then.expressions))
         columns, values = then.this, then.args.get("expression")
