@@ -23,7 +23,7 @@ from frazil.sql.grammar import parse_extension
 from frazil.sql.nodes import DEFAULT, Name, Statement
 from frazil.sql.results import note
 from frazil.sql.run import Target, run
-from frazil.sql.targets import TableNames
+from frazil.sql.targets import NamesOfTables
 
 _EVOLVES = re.compile(r"(\bmerge)\s+with\s+schema\s+evolution\b", re.IGNORECASE)
 _VIEW = "__frazil_c_view_"
@@ -35,7 +35,7 @@ class ConnectStatements:
     """Run statements of a Spark Connect session about tables of Frazil's."""
 
     spark: Any
-    names: TableNames
+    names: NamesOfTables
 
     def run(self, text: str, args: Mapping[str, Any] | Sequence[Any] | None = None) -> Any:
         """Run a statement and return its frame; None where it is about no table of Frazil's. Raises NotInstalledError without sqlglot,

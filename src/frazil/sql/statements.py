@@ -19,7 +19,7 @@ from frazil.sql.grammar import parse_extension
 from frazil.sql.nodes import Name, Statement
 from frazil.sql.results import note
 from frazil.sql.run import Target, run
-from frazil.sql.targets import TableNames
+from frazil.sql.targets import NamesOfTables
 
 _FIRST_WORD = re.compile(r"(?:[\s(;]|--(?:\\\n|[^\r\n])*|/\*.*?\*/)*([a-z]+)", re.IGNORECASE | re.DOTALL)
 _OF_INTEREST = frozenset("delete update merge truncate analyze begin explain with".split())
@@ -32,7 +32,7 @@ class SessionStatements:
     """Implement `spark.host.jvm_parser.Statements` for a session."""
 
     spark: Any
-    names: TableNames
+    names: NamesOfTables
 
     def may_take(self, text: str) -> bool:
         """Tell whether a text begins as DELETE, UPDATE, MERGE, TRUNCATE, ANALYZE, or may hold one of them."""

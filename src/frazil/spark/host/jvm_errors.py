@@ -103,7 +103,7 @@ def unchecked(spark: Any, error: BaseException) -> Thrown:
 
 
 def _remember(message: str, error: BaseException) -> None:
-    """Remember the latest errors that pass through the JVM, by the message of their exception there."""
+    """Keep the latest errors that pass through the JVM, by the message of their exception there."""
     _RAISED[message] = error
     _RAISED.move_to_end(message)
     while len(_RAISED) > _MOST:

@@ -79,7 +79,7 @@ class SessionParser:
         jvm = jvm_of(spark)
         assert jvm is not None
         self._jvm = jvm
-        self._procedure = Procedure(spark, statements.run)
+        self._procedure = StatementProcedure(spark, statements.run)
 
     def parsePlan(self, text: str) -> Any:
         return self._parsed(text, lambda: self.own.parsePlan(text))
@@ -223,7 +223,7 @@ class _Unbound(_Proxy):
 
     Java = implementing(_CONNECTOR + "procedures.UnboundProcedure")
 
-    def __init__(self, bound: Procedure):
+    def __init__(self, bound: StatementProcedure):
         self._bound = bound
 
     def name(self) -> str:
@@ -232,11 +232,11 @@ class _Unbound(_Proxy):
     def description(self) -> str:
         return self._bound.description()
 
-    def bind(self, types: Any) -> Procedure:
+    def bind(self, types: Any) -> StatementProcedure:
         return self._bound
 
 
-class Procedure(_Proxy):
+class StatementProcedure(_Proxy):
     """Implement a procedure with one argument: the statement to run."""
 
     Java = implementing(_CONNECTOR + "procedures.BoundProcedure")
