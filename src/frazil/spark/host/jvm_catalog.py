@@ -355,7 +355,8 @@ class CatalogTypes:
         spark_class = getattr(view, SPARK + "sql.classic.SparkSession")
         session = spark_class.active()
         plan = self._hiding(session.sql("SELECT 1 AS a, 2 AS b").queryExecution().analyzed(), 1)
-        return not getattr(view, CATALYST + "plans.logical.SubqueryAlias").apply("x", plan).metadataOutput().isEmpty()
+        alias = getattr(getattr(view, CATALYST + "plans.logical.SubqueryAlias$"), "MODULE$")
+        return not alias.apply("x", plan).metadataOutput().isEmpty()
 
     def _hiding(self, plan: Any, hidden: int) -> Any:
         """Hide the last columns of a plan: `*` leaves them out, and a query that names one gets it, as with metadata columns."""
