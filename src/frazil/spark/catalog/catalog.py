@@ -83,6 +83,10 @@ class ServedCatalog(ServedViews):
         with self._spark_errors(namespace=namespace):
             return self.types.identifiers(list(self.calls.list_tables(parts)))
 
+    def listTableSummaries(self, namespace: Any) -> Any:
+        with self._spark_errors(namespace=namespace):
+            return self.types.table_summaries(list(self.calls.list_tables(tuple(namespace))))
+
     def tableExists(self, identifier: Any) -> bool:
         parts = self.types.names(identifier)
         if len(parts) < 2:

@@ -29,6 +29,7 @@ from frazil.spark.host.jvm_views import Rule
 CONNECTOR = SPARK + "sql.connector."
 CATALOG = CONNECTOR + "catalog."
 WRITE = CONNECTOR + "write."
+INSERTABLE = SPARK + "sql.sources.InsertableRelation"
 SESSION_CATALOG = "spark_catalog"
 _KNOWN: weakref.WeakKeyDictionary[Jvm, CatalogTypes] = weakref.WeakKeyDictionary()
 _NUMBERS = itertools.count(1)
@@ -257,9 +258,13 @@ class CatalogTypes:
 
     # --- columns, transforms, capabilities
 
+    def data_type(self, spark: Any, data_type: s.DataType) -> Any:
+        """Make a data type of Spark's in the JVM."""
+        return spark._jsparkSession.parseDataType(data_type.json())
+
     def struct_type(self, spark: Any, schema: s.StructType) -> Any:
         """Make Spark's StructType in the JVM."""
-        return spark._jsparkSession.parseDataType(schema.json())
+        return self.data_type(spark, schema)
 
     def columns(self, struct_type: Any) -> Any:
         """Make the array of `Column` that a StructType of the JVM describes; the metadata of its fields holds comments and defaults."""
@@ -347,6 +352,16 @@ class CatalogTypes:
         with self._lock:
             self._table_arguments[0], self._table_arguments[3] = identifier, schema
             return self._table_constructor.newInstance(self._table_arguments)
+
+    @cached_property
+    def not_columnar(self) -> Any:
+        """Return that a scan gives rows, not batches of columns."""
+        return getattr(self.jvm.view, CONNECTOR + "read.Scan$ColumnarSupportMode").valueOf("UNSUPPORTED")
+
+    def table_summaries(self, names: Sequence[Sequence[str]]) -> Any:
+        """Make an array of TableSummary, the name and kind of each table."""
+        summary = getattr(self.jvm.view, CATALOG + "TableSummary")
+        return self.array(summary, [summary.of(self.identifier(parts), "FOREIGN") for parts in names])
 
     @cached_property
     def hides(self) -> bool:
