@@ -358,11 +358,6 @@ class CatalogTypes:
         """Return that a scan gives rows, not batches of columns."""
         return getattr(self.jvm.view, CONNECTOR + "read.Scan$ColumnarSupportMode").valueOf("UNSUPPORTED")
 
-    def table_summaries(self, names: Sequence[Sequence[str]]) -> Any:
-        """Make an array of TableSummary, the name and kind of each table."""
-        summary = getattr(self.jvm.view, CATALOG + "TableSummary")
-        return self.array(summary, [summary.of(self.identifier(parts), "FOREIGN") for parts in names])
-
     @cached_property
     def hides(self) -> bool:
         """Tell whether hidden columns can be named above the alias of a table (4.3); in 4.1 and 4.2 a table's plan shows all it has."""
