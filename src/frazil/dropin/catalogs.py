@@ -35,24 +35,25 @@ class _Registered:
         self.default: tuple[Any, Served] | None = None
 
 
-def register(spark: Any) -> None:
-    """Make the catalogs of a session known to Spark, as far as they are new or configured in another way than before. On Spark Connect
-    nothing is done; where Spark's inside has changed, SQL does not reach Frazil's tables, and a warning says so once."""
+def register(spark: Any) -> dict[str, Served]:
+    """Make the catalogs of a session known to Spark, as far as they are new or configured in another way than before, and return those that
+    Frazil serves. On Spark Connect nothing is done; where Spark's inside has changed, SQL does not reach Frazil's tables, and a warning
+    says so once."""
     if jvm_of(spark) is None:
-        return
+        return {}
     registered = registered_in(spark)
     if registered.failed:
-        return
+        return {}
     try:
         mark = (settings_mark(spark), len(loaded_catalogs()), tuple(map(id, loaded_catalogs().values())))
-        if mark == registered.mark:
-            return
-        let_errors_pass(spark)
-        _register(spark, registered)
-        registered.mark = mark
+        if mark != registered.mark:
+            let_errors_pass(spark)
+            _register(spark, registered)
+            registered.mark = mark
     except NOT_AS_KNOWN as error:
         registered.failed = True
         fall_back("The catalogs of a session", error, "SQL does not reach Frazil's tables; spark.table(…) does.")
+    return {name: served for name, (_, served) in registered.served.items()}
 
 
 def put_served(spark: Any, served: Served) -> None:

@@ -1,8 +1,9 @@
 """List every procedure once, as data: its parameters, its output columns, and the Python call that runs it.
 
 `t.maintenance`, the SQL statement `CALL`, the command line, the upkeep of streams, `auto` and the documents all take what they know of
-procedures from `PROCEDURES`. Parameters and columns of Java Iceberg's procedures have Java's names, order and types, as Spark writes them;
-parameters that only Frazil has follow them. To add a procedure, add an entry: `tests/maintain/test_procedures.py` says what else is missing.
+procedures from `PROCEDURES`. Parameters and columns of Java Iceberg's procedures have Java's names, order and types, as Spark writes
+them; parameters that only Frazil has follow them. To add a procedure, add an entry: `tests/maintain/test_procedures.py` says what else is
+missing.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ class Column:
 
 @dataclass(frozen=True)
 class StreamTask:
-    """Name the task of a stream's upkeep that runs a procedure, and the words of its options `maintenance.<name>.<word>` with the parameters
-    that they set. `options`: whether other words are entries of the parameter `options`."""
+    """Name the task of a stream's upkeep that runs a procedure, and the words of its options `maintenance.<name>.<word>` with the
+    parameters that they set. `options`: whether other words are entries of the parameter `options`."""
 
     name: str
     words: Mapping[str, str]
@@ -107,7 +108,8 @@ PROCEDURES: tuple[Procedure, ...] = (  # those that streams run, in the order in
         ours=True, cure=True, task=StreamTask("convert", {"where": "where"}),
     ),
     Procedure(
-        "rewrite_data_files", "Rewrite small files, too large ones and files with many deletes to files of the target size.", ON_MAINTENANCE,
+        "rewrite_data_files", "Rewrite small files, too large ones and files with many deletes to files of the target size.",
+        ON_MAINTENANCE,
         (TABLE, _p("strategy"), _p("sort_order", wide=True), _p("options", TEXT_MAP), _WHERE, _p("branch"), DRY_RUN),
         _columns("rewritten_data_files_count", "added_data_files_count", "rewritten_bytes_count:BIGINT", "failed_data_files_count",
                  "removed_delete_files_count", kind=INT),
@@ -123,7 +125,8 @@ PROCEDURES: tuple[Procedure, ...] = (  # those that streams run, in the order in
     Procedure(
         "expire_snapshots", "Expire snapshots, and delete the files that only they reach.", ON_MAINTENANCE,
         (TABLE, _p("older_than", TIMESTAMP, wide=True), _p("retain_last", INT), _p("max_concurrent_deletes", INT, wide=True),
-         _p("stream_results", BOOLEAN), _p("snapshot_ids", NUMBERS), _p("clean_expired_metadata", BOOLEAN), Parameter("dry_run", BOOLEAN, ours=True)),
+         _p("stream_results", BOOLEAN), _p("snapshot_ids", NUMBERS), _p("clean_expired_metadata", BOOLEAN),
+         Parameter("dry_run", BOOLEAN, ours=True)),
         _columns("deleted_data_files_count", "deleted_position_delete_files_count", "deleted_equality_delete_files_count",
                  "deleted_manifest_files_count", "deleted_manifest_lists_count", "deleted_statistics_files_count", nullable="all"),
         cure=True,
@@ -213,7 +216,8 @@ PROCEDURES: tuple[Procedure, ...] = (  # those that streams run, in the order in
     ),
     Procedure(
         "register_table", "Add an existing table to the catalog, by its metadata file.", ON_CATALOG,
-        (_p("table", required=True, python="identifier"), _p("metadata_file", required=True), _p("overwrite", BOOLEAN, False, ours=True), DRY_RUN),
+        (_p("table", required=True, python="identifier"), _p("metadata_file", required=True),
+         _p("overwrite", BOOLEAN, False, ours=True), DRY_RUN),
         _columns("current_snapshot_id", "total_records_count", "total_data_files_count", nullable="all"),
     ),
     Procedure(

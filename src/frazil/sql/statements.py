@@ -11,8 +11,8 @@ from pyspark.errors import ParseException
 from frazil.catalog.names import identifier_parts
 from frazil.errors import FrazilError, NoSuchTableError
 from frazil.expr.tokens import without_comments
-from frazil.spark.catalog.relation import REPLACES, names_columns_in_full, replaces_partitions
-from frazil.spark.host.jvm_catalog import with_full_names, with_partitions_replaced
+from frazil.spark.catalog.relation import REPLACES, inserts_what_it_reads, names_columns_in_full, replaces_partitions
+from frazil.spark.host.jvm_catalog import with_full_names, with_partitions_replaced, with_targets_of_their_own
 from frazil.spark.host.jvm_statements import ParsedStatement, parsed_plan, parsed_statement
 from frazil.spark.host.settings import is_case_sensitive
 from frazil.sql.from_spark import node_of
@@ -44,6 +44,8 @@ class SessionStatements:
         """Return a plan in which overwrites of partitions are told to the table, and columns can be called by a table's full name."""
         if REPLACES.search(text) and replaces_partitions(self.spark):
             plan = with_partitions_replaced(self.spark, plan, self.names.is_ours)
+        if inserts_what_it_reads(self.spark, text):
+            plan = with_targets_of_their_own(self.spark, plan, self.names.is_ours)
         if names_columns_in_full(text, self.names.catalogs()):
             plan = with_full_names(self.spark, plan, self.names.spelled)
         return plan

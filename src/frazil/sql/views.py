@@ -60,8 +60,8 @@ def replace_view(catalog: Catalog, parts: Parts, definition: ViewDefinition, cre
         return
     before = now.text, now.catalog, now.namespace, now.columns
     if not create and before == (definition.text, definition.catalog, definition.namespace, definition.columns):
-        wanted, kept_now = _properties(definition), _properties(now)
-        catalog.update_view_properties(parts, set(kept_now) - set(wanted), wanted)
+        wanted = _properties(definition)
+        catalog.update_view_properties(parts, set(_properties(now)) - set(wanted), wanted)
         return
     catalog.replace_view(
         parts, _columns(definition), properties=_properties(definition), sql=definition.text, default_namespace=definition.namespace,
@@ -95,8 +95,8 @@ def load_view(catalog: Catalog, parts: Parts) -> View:
 
 def _columns(definition: ViewDefinition) -> s.StructType:
     """Return the columns of a view, which may all be null, with their comments and no other metadata."""
-    kept = [s.StructField(f.name, f.dataType, True, {k: v for k, v in (f.metadata or {}).items() if k == "comment"}) for f in definition.columns]
-    return s.StructType(kept)
+    metadata = [{k: v for k, v in (f.metadata or {}).items() if k == "comment"} for f in definition.columns]
+    return s.StructType([s.StructField(f.name, f.dataType, True, m) for f, m in zip(definition.columns, metadata, strict=True)])
 
 
 def _properties(definition: ViewDefinition) -> dict[str, str]:

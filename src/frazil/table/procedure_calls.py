@@ -8,13 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from frazil.maintain.procedures import ON_CATALOG, ON_MAINTENANCE, STRING, TEXTS, Procedure
+from frazil.maintain.procedures import ON_CATALOG, ON_MAINTENANCE, STRING, Procedure
 from frazil.ops.session import Session
 from frazil.spec.snapshot import MAIN_BRANCH
 from frazil.table.catalog import Catalog
 
 _ARROW = {
-    STRING: pa.string(), "INT": pa.int32(), "BIGINT": pa.int64(), "DOUBLE": pa.float64(), "BOOLEAN": pa.bool_(), TEXTS: pa.list_(pa.string()),
+    STRING: pa.string(), "INT": pa.int32(), "BIGINT": pa.int64(), "DOUBLE": pa.float64(),
 }  # fmt: skip
 
 

@@ -32,7 +32,7 @@ from frazil.spark.catalog.staged import StagedTable
 from frazil.spark.catalog.table import ServedTable
 from frazil.spark.catalog.views import ServedViews
 from frazil.spark.door.read_target import STATE_OPTIONS, ReadRequest, ReadTarget, read_request, with_suffixes
-from frazil.spark.host import jvm_errors
+from frazil.spark.host import jvm_errors, jvm_relations
 from frazil.spark.host.jvm import implementing
 from frazil.spark.host.jvm_catalog import CATALOG, CatalogTypes
 from frazil.spark.host.jvm_changes import table_changes
@@ -83,6 +83,10 @@ class ServedCatalog(ServedViews):
         with self._spark_errors(namespace=namespace):
             return self.types.identifiers(list(self.calls.list_tables(parts)))
 
+    def listTableSummaries(self, namespace: Any) -> Any:
+        with self._spark_errors(namespace=namespace):
+            return jvm_relations.summaries(self.types, list(self.calls.list_tables(tuple(namespace))))
+
     def tableExists(self, identifier: Any) -> bool:
         parts = self.types.names(identifier)
         if len(parts) < 2:
@@ -121,10 +125,11 @@ class ServedCatalog(ServedViews):
         options = {**request.options, **stated_options(self.spark, asked, named)}
         read = read_request({**options, "path": name}, session_zone(self.spark)) if options else ReadRequest(name)
         if read.selectors and request.selectors:
-            raise InvalidInput(f"{name} has a time to travel to, and the options {', '.join(read.selectors)}.", hint="Give one.", table=name)
+            both = ", ".join(read.selectors)
+            raise InvalidInput(f"{name} has a time to travel to, and the options {both}.", hint="Give one.", table=name)
         selectors = {**read.selectors, **request.selectors}
         target = with_suffixes(ReadTarget(name, loaded, read, None, selectors, self.calls.backend), suffixes)
-        frame, hidden = table_rows(self.spark, target, asked)
+        frame, hidden = table_rows(self.spark, target, asked, self.types)
         return self.types.relation(self.spark, self.calls.name, parts, frame, hidden)
 
     def _find(self, parts: Parts) -> tuple[LoadedTable, list[str]]:
@@ -237,7 +242,8 @@ class ServedCatalog(ServedViews):
 
     def loadProcedure(self, identifier: Any) -> Any:
         if (procedure := procedure_of(self.types.names(identifier))) is None:
-            raise Unsupported(f"There is no procedure {identifier.toString()}.", hint=f"SHOW PROCEDURES IN {self.calls.name}.system lists them.")
+            hint = f"SHOW PROCEDURES IN {self.calls.name}.system lists them."
+            raise Unsupported(f"There is no procedure {identifier.toString()}.", hint=hint)
         return UnboundProcedure(self.types, self.spark, self.calls, procedure)
 
     # --- FunctionCatalog
@@ -270,7 +276,7 @@ class ServedCatalog(ServedViews):
                 raise
             raise jvm_errors.table_exists(jvm, to if to is not None else identifier) from error
         except NoSuchNamespaceError as error:
-            if namespace is None and identifier is None:
+            if (namespace is None and identifier is None) or to is not None:  # renameTable may not throw Spark's exception
                 raise
             raise jvm_errors.no_such_namespace(jvm, identifier.namespace() if namespace is None else namespace) from error
         except NamespaceAlreadyExistsError as error:

@@ -5,7 +5,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from frazil.errors import NoSuchNamespaceError, NoSuchTableError, NoSuchViewError, TableAlreadyExistsError, ViewAlreadyExistsError
+from frazil.errors import (
+    InvalidInput,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    NoSuchViewError,
+    TableAlreadyExistsError,
+    ViewAlreadyExistsError,
+)
 from frazil.spark.catalog.protocol import Calls, Parts, ViewDefinition
 from frazil.spark.catalog.proxy import Proxy
 from frazil.spark.host import jvm_errors, jvm_relations
@@ -39,9 +46,9 @@ class ServedViews(Proxy):
                 raise jvm_errors.no_such_table(self.types.jvm, identifier) from None
 
     def listRelationSummaries(self, namespace: Any) -> Any:
-        parts = tuple(namespace)
+        """List what SHOW TABLES shows: tables only, as with Java Iceberg on every Spark; SHOW VIEWS shows the views."""
         with self._view_errors(namespace=namespace):
-            return jvm_relations.summaries(self.types, list(self.calls.list_tables(parts)), list(self.calls.list_views(parts)))
+            return jvm_relations.summaries(self.types, list(self.calls.list_tables(tuple(namespace))))
 
     def viewExists(self, identifier: Any) -> bool:
         parts = self.types.names(identifier)
@@ -74,7 +81,10 @@ class ServedViews(Proxy):
 
     def renameView(self, identifier: Any, to: Any) -> None:
         with self._view_errors(identifier, to):
-            self.calls.rename_view(self.types.names(identifier), self.types.names(to))
+            try:
+                self.calls.rename_view(self.types.names(identifier), self.types.names(to))
+            except NoSuchNamespaceError as error:  # Java does not let Spark's exception pass here
+                raise InvalidInput(str(error), hint="A view is renamed within its catalog, into a namespace that exists.") from error
 
     def _view_definition(self, view: Any) -> ViewDefinition:
         return ViewDefinition(**jvm_relations.view_parts(self.types, view))

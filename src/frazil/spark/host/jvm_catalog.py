@@ -14,12 +14,14 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.sql import types as s
 
 from frazil.catalog.names import full_name, identifier_parts
+from frazil.scan.snapshot_ref import selector_suffix
 from frazil.spark.host.jvm import CATALYST, EXPRESSIONS, SPARK, Jvm, each, jvm_of, listen, scala_seq
 from frazil.spark.host.jvm_plans import NodeKind, kind_of
 from frazil.spark.host.jvm_views import Rule
@@ -27,9 +29,12 @@ from frazil.spark.host.jvm_views import Rule
 CONNECTOR = SPARK + "sql.connector."
 CATALOG = CONNECTOR + "catalog."
 WRITE = CONNECTOR + "write."
+INSERTABLE = SPARK + "sql.sources.InsertableRelation"
 SESSION_CATALOG = "spark_catalog"
 _KNOWN: weakref.WeakKeyDictionary[Jvm, CatalogTypes] = weakref.WeakKeyDictionary()
 _NUMBERS = itertools.count(1)
+_ABOUT_TABLES = ("lookupTableOrView", "ShowTablesExtendedExec", "ShowTablesExec")
+"""Methods and classes of Spark that ask for a table to tell about it, not to read its rows."""
 _KEPT_SECONDS, _KEPT_PLANS = 120, 256
 
 
@@ -96,6 +101,25 @@ def with_partitions_replaced(spark: Any, plan: Any, is_ours: Callable[[tuple[str
         insensitive = getattr(spark._jvm, SPARK + "sql.util.CaseInsensitiveStringMap")(options)
         fields["table"] = table.copy(table.multipartIdentifier(), insensitive, table.isStreaming())
         return node if fields["ifPartitionNotExists"] else node.copy(*({**fields, "overwrite": False}.values()))
+
+    listen(spark)
+    return plan.transformUp(Rule(inserting))
+
+
+def with_targets_of_their_own(spark: Any, plan: Any, is_ours: Callable[[tuple[str, ...]], bool]) -> Any:
+    """Return a statement's parsed plan in which an INSERT names the main branch of its table. Spark 4.1 and 4.2 take the table that is read
+    in the same statement for the one to write to, unless it has another name."""
+
+    def inserting(node: Any) -> Any:
+        if kind_of(node) != "InsertIntoStatement" or kind_of(node.table()) != NodeKind.UNRESOLVED_RELATION:
+            return node
+        table = node.table()
+        parts = tuple(map(str, each(table.multipartIdentifier())))
+        if not is_ours(parts) or selector_suffix(parts[-1]):
+            return node
+        fields = {str(node.productElementName(n)): node.productElement(n) for n in range(node.productArity())}
+        fields["table"] = table.copy(scala_seq(spark, (*parts, "branch_main")), table.options(), table.isStreaming())
+        return node.copy(*fields.values())
 
     listen(spark)
     return plan.transformUp(Rule(inserting))
@@ -234,9 +258,13 @@ class CatalogTypes:
 
     # --- columns, transforms, capabilities
 
+    def data_type(self, spark: Any, data_type: s.DataType) -> Any:
+        """Make a data type of Spark's in the JVM."""
+        return spark._jsparkSession.parseDataType(data_type.json())
+
     def struct_type(self, spark: Any, schema: s.StructType) -> Any:
         """Make Spark's StructType in the JVM."""
-        return spark._jsparkSession.parseDataType(schema.json())
+        return self.data_type(spark, schema)
 
     def columns(self, struct_type: Any) -> Any:
         """Make the array of `Column` that a StructType of the JVM describes; the metadata of its fields holds comments and defaults."""
@@ -298,8 +326,8 @@ class CatalogTypes:
         return arguments, constructor
 
     def relation(self, spark: Any, catalog: str, parts: Sequence[str], frame: Any, hidden: int = 0) -> Any:
-        """Return the V1Table that Spark's analyser replaces by the analysed plan of a DataFrame. `hidden`: how many of its columns, the last
-        ones, are metadata columns.
+        """Return the V1Table that Spark's analyser replaces by the analysed plan of a DataFrame. `hidden`: how many of the last columns
+        are metadata columns.
 
         The plan goes through the session's relation cache, under a name of its own for each load, and leaves it when it is old: a query has
         taken it long before (`forget_plans` lets it leave at once).
@@ -325,6 +353,21 @@ class CatalogTypes:
             self._table_arguments[0], self._table_arguments[3] = identifier, schema
             return self._table_constructor.newInstance(self._table_arguments)
 
+    @cached_property
+    def not_columnar(self) -> Any:
+        """Return that a scan gives rows, not batches of columns."""
+        return getattr(self.jvm.view, CONNECTOR + "read.Scan$ColumnarSupportMode").valueOf("UNSUPPORTED")
+
+    @cached_property
+    def hides(self) -> bool:
+        """Tell whether hidden columns can be named above the alias of a table (4.3); in 4.1 and 4.2 a table's plan shows all it has."""
+        view = self.jvm.view
+        spark_class = getattr(view, SPARK + "sql.classic.SparkSession")
+        session = spark_class.active()
+        plan = self._hiding(session.sql("SELECT 1 AS a, 2 AS b").queryExecution().analyzed(), 1)
+        alias = getattr(getattr(view, CATALYST + "plans.logical.SubqueryAlias$"), "MODULE$")
+        return not alias.apply("x", plan).metadataOutput().isEmpty()
+
     def _hiding(self, plan: Any, hidden: int) -> Any:
         """Hide the last columns of a plan: `*` leaves them out, and a query that names one gets it, as with metadata columns."""
         output = list(each(plan.output()))
@@ -337,12 +380,13 @@ class CatalogTypes:
         """Return the V1Table that Spark's analyser replaces by the query of a view. `name`: with its catalog."""
         *catalog, database, table = name
         immutable = getattr(self.jvm.view, "org.apache.spark.api.python.PythonUtils").toScalaMap(self.string_map(properties))
-        places = {str(f.getName()): n for n, f in enumerate(self._table_constructor.getDeclaringClass().getDeclaredFields())}
-        with self._lock:
-            arguments = self._table_arguments.clone()
+        arguments = self.jvm.view.java.util.Arrays.copyOf(self._table_arguments, len(self._table_arguments))
         identifier = self._table_identifier(table, self._some(database), self._some(full_name(catalog)))
+        arguments[0], arguments[3] = identifier, schema
+        plain = self._table_constructor.newInstance(arguments)
+        places = {str(plain.productElementName(n)): n for n in range(plain.productArity())}
         kind = getattr(self.jvm.view, CATALYST + "catalog.CatalogTableType").VIEW()
-        values = {"identifier": identifier, "tableType": kind, "schema": schema, "viewText": self._some(text), "properties": immutable}
+        values = {"tableType": kind, "viewText": self._some(text), "properties": immutable}
         for field_name, value in {**values, "viewOriginalText": self._some(text)}.items():
             arguments[places[field_name]] = value
         return self._v1_table(self._table_constructor.newInstance(arguments))
@@ -411,7 +455,7 @@ class CatalogTypes:
         """Tell by whom the catalog is asked, from within a call of the JVM: the methods that run on the JVM's thread say so."""
         stack = str(self._trace(self._throwable()))
         text = self._origin.get().sqlText()
-        return Asked("lookupTableOrView" not in stack, str(text.get()) if text.isDefined() else None)
+        return Asked(not any(method in stack for method in _ABOUT_TABLES), str(text.get()) if text.isDefined() else None)
 
     # --- what Spark passes
 

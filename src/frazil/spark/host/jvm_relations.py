@@ -1,4 +1,5 @@
-"""Make and read views of a catalog: Spark's `View` (4.2, 4.3), and the entry of Spark's own catalog that stands for a view in a query (4.1)."""
+"""Make and read views of a catalog: Spark's `View` (4.2, 4.3), and the entry of Spark's own catalog that stands for a view in a query
+(4.1)."""
 
 from __future__ import annotations
 
@@ -44,11 +45,10 @@ def view_parts(types: CatalogTypes, of_java: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def summaries(types: CatalogTypes, tables: Sequence[Sequence[str]], views: Sequence[Sequence[str]]) -> Any:
-    """Make the array of the tables and views in a namespace."""
+def summaries(types: CatalogTypes, tables: Sequence[Sequence[str]]) -> Any:
+    """Make the array of the tables in a namespace."""
     kind = getattr(types.jvm.view, CATALOG + "TableSummary")
-    made = [kind.of(types.identifier(parts), word) for listed, word in ((tables, "MANAGED"), (views, "VIEW")) for parts in listed]
-    return types.array(kind, made)
+    return types.array(kind, [kind.of(types.identifier(parts), "MANAGED") for parts in tables])
 
 
 def view_relation(

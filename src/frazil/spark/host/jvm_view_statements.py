@@ -1,0 +1,102 @@
+"""Read statements about views from Spark's parser, for the Spark that does not ask catalogs for views (4.1)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from frazil.spark.host.jvm import each
+from frazil.spark.host.jvm_plans import kind_of, named_tables
+
+_OF_VIEWS = re.compile(
+    r"(?is)(?:\s|--[^\n]*\n|/\*.*?\*/)*(?:(?:create|alter|drop|show)\b.*\bviews?\b|desc(?:ribe)?\b|show\s+(?:create|tblproperties|columns)\b)"
+)
+_CHILD = {"CreateView": "child", "AlterViewAs": "child", "ShowViews": "namespace", "DescribeRelation": "relation",
+          "DescribeColumn": "relation", "ShowTableProperties": "table"}  # fmt: skip
+KINDS = (*_CHILD, "SetViewProperties", "UnsetViewProperties", "RenameTable", "DropView", "ShowCreateTable", "ShowColumns")
+
+
+@dataclass(frozen=True)
+class ViewStatement:
+    """Describe a statement about a view. `name`: as typed; `columns`: of CREATE VIEW, with their comments; `text`: of its query;
+    `temporary`: the temporary views that the query names; `words`: what else the statement says."""
+
+    kind: str
+    name: tuple[str, ...]
+    text: str = ""
+    columns: tuple[tuple[str, str | None], ...] = ()
+    properties: dict[str, str] = field(default_factory=dict)
+    keys: tuple[str, ...] = ()
+    new_name: tuple[str, ...] = ()
+    temporary: tuple[str, ...] = ()
+    pattern: str | None = None
+    schema_mode: str | None = None
+    exists: bool = False
+    replace: bool = False
+    extended: bool = False
+
+
+def view_statement(spark: Any, text: str) -> ViewStatement | None:
+    """Parse a statement that may be about a view; None for others. Whether its name is a view's is not known here."""
+    if not _OF_VIEWS.match(text):
+        return None
+    plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
+    kind = kind_of(plan)
+    if kind not in KINDS or (kind == "RenameTable" and not plan.isView()):
+        return None
+    child = getattr(plan, _CHILD.get(kind, "child"))()
+    names = {"UnresolvedIdentifier": "nameParts", "UnresolvedView": "multipartIdentifier", "UnresolvedTableOrView": "multipartIdentifier",
+             "UnresolvedNamespace": "multipartIdentifier"}.get(kind_of(child))  # fmt: skip
+    if kind_of(child).rstrip("$") == "CurrentNamespace":
+        return _read(spark, kind, plan, ())
+    return None if names is None else _read(spark, kind, plan, tuple(map(str, each(getattr(child, names)()))))
+
+
+def _read(spark: Any, kind: str, plan: Any, name: tuple[str, ...]) -> ViewStatement:
+    match kind:
+        case "CreateView":
+            columns = tuple((str(pair._1()), _text(pair._2())) for pair in each(plan.userSpecifiedColumns()))
+            properties = dict(_pairs(plan.properties()))
+            if (comment := _text(plan.comment())) is not None:
+                properties["comment"] = comment
+            return ViewStatement(
+                kind, name, _text(plan.originalText()) or "", columns, properties, temporary=_temporary(spark, plan.query()),
+                schema_mode=str(plan.viewSchemaMode().toString()), exists=bool(plan.allowExisting()), replace=bool(plan.replace()),
+            )  # fmt: skip
+        case "AlterViewAs":
+            return ViewStatement(kind, name, str(plan.originalText()), temporary=_temporary(spark, plan.query()))
+        case "SetViewProperties":
+            return ViewStatement(kind, name, properties=dict(_pairs(plan.properties())))
+        case "UnsetViewProperties":
+            return ViewStatement(kind, name, keys=tuple(map(str, each(plan.propertyKeys()))), exists=bool(plan.ifExists()))
+        case "RenameTable":
+            return ViewStatement(kind, name, new_name=tuple(map(str, each(plan.newName()))))
+        case "DropView":
+            return ViewStatement(kind, name, exists=bool(plan.ifExists()))
+        case "ShowViews":
+            return ViewStatement(kind, name, pattern=_text(plan.pattern()))
+        case "DescribeRelation":
+            return ViewStatement(kind, name, extended=bool(plan.isExtended()))
+        case "DescribeColumn":
+            return ViewStatement(kind, name, keys=tuple(map(str, each(plan.column().nameParts()))))
+        case "ShowTableProperties":
+            key = _text(plan.propertyKey())
+            return ViewStatement(kind, name, keys=() if key is None else (key,))
+    return ViewStatement(kind, name)
+
+
+def _text(option: Any) -> str | None:
+    return str(option.get()) if option.isDefined() else None
+
+
+def _pairs(scala_map: Any) -> Iterator[tuple[str, str]]:
+    return ((str(pair._1()), str(pair._2())) for pair in each(scala_map.toSeq()))
+
+
+def _temporary(spark: Any, query: Any) -> tuple[str, ...]:
+    """Return the temporary views that a query names."""
+    sessions = spark._jsparkSession.sessionState().catalog()
+    single = [t.parts[0] for t in named_tables(spark, query) if len(t.parts) == 1]
+    return tuple(name for name in single if sessions.getTempView(name).isDefined())

@@ -1,0 +1,206 @@
+"""Run statements about views where Spark asks no catalog for views (4.1); on later Sparks `spark.catalog.views` serves them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql import types as s
+
+from frazil.catalog.names import full_name
+from frazil.errors import InvalidInput, NoSuchViewError
+from frazil.spark.catalog.protocol import Parts, ViewDefinition
+from frazil.spark.host.jvm_catalog import current_catalog, current_namespace
+from frazil.spark.host.jvm_view_statements import ViewStatement, view_statement
+from frazil.sql.served import Served
+
+_OF_RELATIONS = ("DescribeRelation", "DescribeColumn", "ShowCreateTable", "ShowTableProperties", "ShowColumns")
+Answer = tuple[Sequence[tuple[Any, ...]], Sequence[str]]
+_NOTHING: Answer = ((), ())
+
+
+def run(spark: Any, text: str, served: Mapping[str, Served]) -> Any:
+    """Run a statement about a view of Frazil's, and return its rows as a DataFrame. None: Spark runs it. `served`: the catalogs by name."""
+    if not served or (statement := view_statement(spark, text)) is None:
+        return None
+    place = _place(spark, statement, served)
+    if place is None:
+        return None
+    calls, parts = place
+    if statement.kind in _OF_RELATIONS and not calls.view_exists(parts):
+        return None
+    rows, names = _RUN[statement.kind](spark, calls, parts, statement)
+    kinds = [s.BooleanType() if name == "isTemporary" else s.StringType() for name in names]
+    schema = s.StructType([s.StructField(name, kind, name in ("comment", "info_value")) for name, kind in zip(names, kinds, strict=True)])
+    return spark.createDataFrame(list(rows), schema)
+
+
+def _place(spark: Any, statement: ViewStatement, served: Mapping[str, Served]) -> tuple[Served, Parts] | None:
+    """Return the catalog that a statement's name is in, and the rest of the name; None where it is none of Frazil's."""
+    first, *rest = statement.name or ("",)
+    of_namespace = statement.kind == "ShowViews"
+    if first in served and (rest or of_namespace):
+        return served[first], tuple(rest)
+    if (current := current_catalog(spark)) not in served:
+        return None
+    if of_namespace:
+        return served[current], statement.name or tuple(current_namespace(spark))
+    return served[current], statement.name if rest else (*current_namespace(spark), first)
+
+
+def _create(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> Answer:
+    name = full_name((calls.name, *parts))
+    definition = _defined(spark, name, s_)
+    if s_.replace:
+        calls.replace_view(parts, definition, create=True)
+    elif not calls.view_exists(parts) or not s_.exists:
+        calls.create_view(parts, definition)
+    return _NOTHING
+
+
+def _defined(spark: Any, name: str, s_: ViewStatement) -> ViewDefinition:
+    """Return the definition of a view, with the columns that its query has now."""
+    if s_.temporary:
+        text = f"Cannot create view {name} that references temporary view: [{', '.join(s_.temporary)}]"
+        raise InvalidInput(text, hint="Name the tables that the temporary view reads.")
+    struct = spark.sql(s_.text).schema
+    query_columns, fields = struct.names, list(struct.fields)
+    if s_.columns:
+        if len(s_.columns) != len(fields):
+            which = "data columns" if len(s_.columns) < len(fields) else "view columns"
+            listed = f"View columns: {', '.join(n for n, _ in s_.columns)}. Data columns: {', '.join(query_columns)}."
+            raise InvalidInput(f"Cannot create view {name}, the reason is too many {which}: {listed}")
+        fields = [
+            s.StructField(column, f.dataType, True, {"comment": comment} if comment is not None else {})
+            for (column, comment), f in zip(s_.columns, fields, strict=True)
+        ]
+    small = [f.name.lower() for f in fields]
+    if repeated := next((n for n in small if small.count(n) > 1), None):
+        raise InvalidInput(f"The column `{repeated}` already exists. Choose another name or rename the existing column.")
+    return ViewDefinition(
+        s_.text, s.StructType(fields), query_columns, current_catalog(spark), current_namespace(spark), s_.properties, s_.schema_mode
+    )
+
+
+def _replace(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> Answer:
+    before = _definition(calls, parts)
+    new = _defined(spark, full_name((calls.name, *parts)), s_)
+    calls.replace_view(parts, replace(new, properties=before.properties, schema_mode=before.schema_mode), create=False)
+    return _NOTHING
+
+
+def _set(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> Answer:
+    calls.alter_view(parts, (), s_.properties)
+    return _NOTHING
+
+
+def _unset(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> Answer:
+    known = _definition(calls, parts).properties
+    if not s_.exists and (missing := next((k for k in s_.keys if k not in known), None)) is not None:
+        raise InvalidInput(f"Cannot remove property that is not set: '{missing}'", hint="UNSET TBLPROPERTIES IF EXISTS tolerates it.")
+    calls.alter_view(parts, s_.keys, {})
+    return _NOTHING
+
+
+def _rename(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> Answer:
+    to = s_.new_name
+    if to[0] == calls.name and len(to) > 1:
+        to = to[1:]
+    elif len(to) > 1 and current_catalog(spark) != calls.name:
+        text = f"Cannot move view between catalogs: from={calls.name} and to={current_catalog(spark)}"
+        raise InvalidInput(text, hint=f"Write the new name with its catalog: {full_name((calls.name, *to))}.")
+    elif len(to) == 1:
+        to = (*parts[:-1], *to)
+    calls.rename_view(parts, to)
+    return _NOTHING
+
+
+def _drop(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> Answer:
+    try:
+        calls.drop_view(parts)
+    except NoSuchViewError:
+        if not s_.exists:
+            raise
+    return _NOTHING
+
+
+def _show(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> Answer:
+    listed = [p for p in calls.list_views(parts) if s_.pattern is None or _matches(p[-1], s_.pattern)]
+    return [(full_name(p[:-1]), p[-1], False) for p in sorted(listed)], ("namespace", "viewName", "isTemporary")
+
+
+def _matches(name: str, pattern: str) -> bool:
+    """Tell whether a name fits a pattern of SHOW: `*` stands for any text, `|` for "or"; upper and lower case are the same."""
+    return any(re.fullmatch(part.strip().replace("*", ".*"), name, re.IGNORECASE) for part in pattern.split("|"))
+
+
+def _describe(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> Answer:
+    definition = _definition(calls, parts)
+    rows = [(f.name, f.dataType.simpleString(), (f.metadata or {}).get("comment", "")) for f in definition.columns]
+    if s_.extended:
+        shown = dict(_shown(definition))
+        context = full_name((definition.catalog or calls.name, *definition.namespace))
+        listed = ", ".join(f"'{k}' = '{v}'" for k, v in shown.items())
+        rows += [("", "", ""), ("# Detailed View Information", "", "")]
+        rows += [("Comment", definition.properties["comment"], "")] if "comment" in definition.properties else []
+        rows += [("View Text", definition.text, ""), ("View Catalog and Namespace", context, "")]
+        rows += [("View Query Output Columns", f"[{', '.join(_query_columns(definition))}]", ""), ("View Properties", f"[{listed}]", "")]
+    return rows, ("col_name", "data_type", "comment")
+
+
+def _describe_column(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> Answer:
+    definition = _definition(calls, parts)
+    column = next((f for f in definition.columns if f.name.lower() == s_.keys[0].lower()), None)
+    if column is None:
+        raise InvalidInput(f"View {full_name((calls.name, *parts))} has no column {full_name(s_.keys)}.")
+    comment = (column.metadata or {}).get("comment", "NULL")
+    return [("col_name", column.name), ("data_type", column.dataType.simpleString()), ("comment", comment)], ("info_name", "info_value")
+
+
+def _show_create(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> Answer:
+    definition = _definition(calls, parts)
+    quoted = [(full_name((f.name,)), (f.metadata or {}).get("comment")) for f in definition.columns]
+    columns = ",\n".join(f"  {name}" + ("" if comment is None else f" COMMENT {_literal(comment)}") for name, comment in quoted)
+    text = f"CREATE VIEW {full_name((calls.name, *parts))} (\n{columns})\n"
+    if (comment := definition.properties.get("comment")) is not None:
+        text += f"COMMENT {_literal(comment)}\n"
+    properties = ",\n".join(f"  {_literal(k)} = {_literal(v)}" for k, v in _shown(definition))
+    return [(f"{text}TBLPROPERTIES (\n{properties})\nAS\n{definition.text}\n",)], ("createtab_stmt",)
+
+
+def _show_properties(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> Answer:
+    shown = dict(_shown(_definition(calls, parts)))
+    if s_.keys:
+        missing = f"View {full_name((calls.name, *parts))} does not have property: {s_.keys[0]}"
+        return [(s_.keys[0], shown.get(s_.keys[0], missing))], ("key", "value")
+    return list(shown.items()), ("key", "value")
+
+
+def _show_columns(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> Answer:
+    return [(name,) for name in _definition(calls, parts).columns.names], ("col_name",)
+
+
+def _definition(calls: Served, parts: Parts) -> ViewDefinition:
+    return calls.load_view(parts, to_read=False)
+
+
+def _query_columns(definition: ViewDefinition) -> Sequence[str]:
+    return list(definition.query_columns) or definition.columns.names
+
+
+def _shown(definition: ViewDefinition) -> list[tuple[str, str]]:
+    return sorted((k, v) for k, v in definition.properties.items() if k not in ("comment", "owner"))
+
+
+def _literal(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+_RUN: Mapping[str, Callable[[Any, Served, Parts, ViewStatement], Answer]] = {
+    "CreateView": _create, "AlterViewAs": _replace, "SetViewProperties": _set, "UnsetViewProperties": _unset, "RenameTable": _rename,
+    "DropView": _drop, "ShowViews": _show, "DescribeRelation": _describe, "DescribeColumn": _describe_column,
+    "ShowCreateTable": _show_create, "ShowTableProperties": _show_properties, "ShowColumns": _show_columns,
+}  # fmt: skip

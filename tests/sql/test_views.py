@@ -1,0 +1,92 @@
+"""Views by name: created, read, described, changed and dropped by SQL; their definition is Iceberg's."""
+
+import pytest
+
+from frazil.errors import Unsupported
+
+pytestmark = [pytest.mark.spark, pytest.mark.versions]
+
+
+@pytest.fixture
+def table(run):
+    run("CREATE TABLE lake.db.t (id bigint, s string) USING iceberg")
+    run("INSERT INTO lake.db.t VALUES (1, 'a'), (2, 'b')")
+
+
+def test_a_view_is_read_joined_and_nested_and_follows_its_table(run, lake, catalog, table):
+    run("CREATE VIEW lake.db.v (new_id COMMENT 'the id', text) COMMENT 'all' TBLPROPERTIES ('k' = 'v') AS SELECT id, s FROM lake.db.t")
+    assert sorted(run("SELECT * FROM lake.db.v")) == [(1, "a"), (2, "b")]
+    run("CREATE VIEW lake.db.w AS SELECT * FROM lake.db.v WHERE new_id > 1")
+    assert run("SELECT w.text, t.s FROM lake.db.w JOIN lake.db.t ON w.new_id = t.id") == [("b", "b")]
+    run("INSERT INTO lake.db.t VALUES (3, 'c')")
+    run("ALTER TABLE lake.db.t ADD COLUMN more int")
+    assert sorted(run("SELECT * FROM lake.db.w")) == [(2, "b"), (3, "c")]
+    view = catalog.load_view("db.v")
+    assert view.sql_for("spark").sql == "SELECT id, s FROM " + lake + ".db.t" and view.schema().find_field("new_id").doc == "the id"
+    assert (view.properties["comment"], view.properties["k"]) == ("all", "v")
+
+
+def test_names_in_a_view_are_those_of_the_catalog_and_namespace_where_it_was_made(spark, run, lake, catalog, table):
+    run(f"USE {lake}.db")
+    run("CREATE VIEW here AS SELECT id FROM t")
+    spark.sql("USE spark_catalog.default")
+    assert sorted(run("SELECT * FROM lake.db.here")) == [(1,), (2,)]
+    version = catalog.load_view("db.here").current_version()
+    assert (version.default_catalog, version.default_namespace) == (lake, ("db",))
+    assert sorted(catalog.load_view("db.here").to_spark(spark).collect()) == [(1,), (2,)]
+
+
+def test_a_view_is_shown_described_and_listed_apart_from_tables(run, lake, catalog, table):
+    run("CREATE VIEW lake.db.v (new_id COMMENT 'the id') TBLPROPERTIES ('k' = 'v') AS SELECT id FROM lake.db.t")
+    assert run(f"SHOW VIEWS IN {lake}.db") == [("db", "v", False)] == run(f"SHOW VIEWS IN {lake}.db LIKE 'v*|x'")
+    assert run(f"SHOW VIEWS IN {lake}.db LIKE 'x*'") == [] and [row[1] for row in run(f"SHOW TABLES IN {lake}.db")] == ["t"]
+    assert run("DESCRIBE lake.db.v") == [("new_id", "bigint", "the id")]
+    described = {row[0]: row[1] for row in run("DESCRIBE EXTENDED lake.db.v")}
+    assert described["View Query Output Columns"] == "[id]" and "# Detailed View Information" in described
+    text = run("SHOW CREATE TABLE lake.db.v")[0][0]
+    assert text.startswith(f"CREATE VIEW {lake}.db.v (\n  new_id COMMENT 'the id')\n") and f"SELECT id FROM {lake}.db.t" in text
+    assert dict(run("SHOW TBLPROPERTIES lake.db.v"))["k"] == "v" and run("SHOW COLUMNS IN lake.db.v") == [("new_id",)]
+
+
+def test_a_view_is_replaced_altered_renamed_and_dropped(run, lake, catalog, table):
+    run("CREATE VIEW lake.db.v AS SELECT id FROM lake.db.t")
+    run("CREATE VIEW IF NOT EXISTS lake.db.v AS SELECT 5 five")
+    assert len(run("SELECT id FROM lake.db.v")) == 2
+    run("CREATE OR REPLACE VIEW lake.db.v AS SELECT s FROM lake.db.t")
+    run("ALTER VIEW lake.db.v SET TBLPROPERTIES ('a' = 'b', 'c' = 'd')")
+    run("ALTER VIEW lake.db.v UNSET TBLPROPERTIES ('c')")
+    run("ALTER VIEW lake.db.v AS SELECT id, s FROM lake.db.t WHERE id = 1")
+    assert run("SELECT * FROM lake.db.v") == [(1, "a")]
+    view = catalog.load_view("db.v")
+    assert view.properties["a"] == "b" and "c" not in view.properties and len(view.versions) == 3
+    run(f"ALTER VIEW lake.db.v RENAME TO {lake}.db.w")
+    assert run("SELECT * FROM lake.db.w") == [(1, "a")] and not catalog.view_exists("db.v")
+    run("DROP VIEW lake.db.w")
+    run("DROP VIEW IF EXISTS lake.db.w")
+    with pytest.raises(Exception, match=r"VIEW_NOT_FOUND|View does not exist"):
+        run("DROP VIEW lake.db.w")
+
+
+def test_what_is_wrong_with_a_view_is_told(spark, run, lake, catalog, table):
+    spark.sql("CREATE OR REPLACE TEMPORARY VIEW passing AS SELECT 1 x")
+    for text, words in {
+        "CREATE VIEW lake.db.v AS SELECT * FROM lake.db.nope": "TABLE_OR_VIEW_NOT_FOUND",
+        "CREATE VIEW lake.db.v (a, a) AS SELECT 1, 2": "already exists",
+        "CREATE VIEW lake.db.v (a) AS SELECT 1, 2": "too many data columns",
+        "CREATE VIEW lake.db.t AS SELECT 1 a": "already exists",
+        "CREATE VIEW lake.nope.v AS SELECT 1 a": "(SCHEMA_NOT_FOUND|does not exist)",
+        "CREATE VIEW lake.db.v AS SELECT * FROM passing": "passing",
+        "DROP VIEW lake.db.t": "(is a TABLE|is a table)",
+    }.items():
+        with pytest.raises(Exception, match=words):
+            run(text)
+    assert run(f"SHOW VIEWS IN {lake}.db") in ([], [("", "passing", True)])
+    spark.catalog.dropTempView("passing")
+
+
+def test_a_view_of_another_dialect_is_refused_by_naming_its_dialects(run, lake, catalog, table):
+    catalog.create_view("db.foreign", "id bigint", sql={"trino": "SELECT id FROM t"})
+    with pytest.raises(Unsupported, match=r"in trino, not for Spark"):
+        run("SELECT * FROM lake.db.foreign")
+    assert run("DESCRIBE lake.db.foreign")[0][:2] == ("id", "bigint")
+    run("DROP VIEW lake.db.foreign")
