@@ -8,7 +8,7 @@ from tests.house.test_structure import MODULES, TREES
 
 VERBS = frozenset(
     """
-    Act Adapt Add Adopt Advise Alias Annotate Announce Append Apply Ask Assign Attach Begin Bind Bound Bring Build Cache Call Cancel Carry Cast
+    Act Adapt Add Adopt Advise Alias Annotate Announce Answer Append Apply Ask Assign Attach Begin Bind Bound Bring Build Cache Call Cancel Carry Cast
     Change Check Choose Clean Clear Close Cluster Collapse Collect Combine Commit Compare Compile Complete Compute Concatenate Conform Consume
     Control Convert Copy Correct Count Create Cut Decide Decode Decompress Define Delete Derive Describe Distribute Divide Do Draw Drop Encode
     End Escape Estimate Evaluate Evolve Exchange Expand Expire Explain Export Express Extract Fill Filter Find Finish Fit Flag Fold Format Gather Give

@@ -40,7 +40,7 @@ def test_a_script_changes_rows_by_its_variables_in_branches_and_loops(lake):
         END"""
     )
     assert frame.first() == (0, 77)
-    assert lake.rows() == [(1, 11), (2, 78)]
+    assert lake.rows() == [(1, 11), (2, 78), (3, 30)]
 
 
 @pytest.mark.versions

@@ -62,7 +62,7 @@ def sql(sqlQuery: str, spark: Any = None, args: Any = None, **named: Any) -> Any
     `spark`: the session (None: the running one), which comes to know Frazil's catalogs by that; nothing else of it changes. `args` and
     keyword arguments: as those of `spark.sql`. Raises InvalidInput without a session.
     """
-    session = active_session() if spark is None else spark
+    session: Any = active_session() if spark is None else spark
     if session is None:
         raise InvalidInput("frazil.sql needs a running SparkSession.", hint="frazil.spark_session() starts one.")
     register(session)

@@ -29,7 +29,7 @@ _PREFIX = "spark.sql.catalog."
 
 @dataclass(frozen=True)
 class SessionNames:
-    """Implement `sql.targets.TableNames` for a session."""
+    """Implement `sql.targets.NamesOfTables` for a session."""
 
     spark: Any
 
@@ -80,7 +80,7 @@ class SessionNames:
 
 @dataclass(frozen=True)
 class ConnectNames:
-    """Implement `sql.targets.TableNames` for a session of Spark Connect, whose current catalog is the server's: names are written whole."""
+    """Implement `sql.targets.NamesOfTables` for a session of Spark Connect, whose current catalog is the server's: names are whole."""
 
     spark: Any
 

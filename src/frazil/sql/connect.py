@@ -23,7 +23,7 @@ from frazil.sql.grammar import parse_extension
 from frazil.sql.nodes import DEFAULT, Name, Statement
 from frazil.sql.results import note
 from frazil.sql.run import Target, run
-from frazil.sql.targets import TableNames
+from frazil.sql.targets import NamesOfTables
 
 _EVOLVES = re.compile(r"(\bmerge)\s+with\s+schema\s+evolution\b", re.IGNORECASE)
 _VIEW = "__frazil_c_view_"
@@ -35,7 +35,7 @@ class ConnectStatements:
     """Run statements of a Spark Connect session about tables of Frazil's."""
 
     spark: Any
-    names: TableNames
+    names: NamesOfTables
 
     def run(self, text: str, args: Mapping[str, Any] | Sequence[Any] | None = None) -> Any:
         """Run a statement and return its frame; None where it is about no table of Frazil's. Raises NotInstalledError without sqlglot,
@@ -121,7 +121,7 @@ class ConnectStatements:
         if isinstance(then, exp.Var):
             return Clause(kind, Do.DELETE, condition)
         if isinstance(then, exp.Update):
-            if isinstance(then.args["expressions"], exp.Star) or not isinstance(then.args["expressions"], list):
+            if isinstance(then.expressions[0], exp.Star):
                 return Clause(kind, Do.UPDATE_ALL, condition)
             return Clause(kind, Do.UPDATE, condition, tuple(self._assignment(e, alias, plain=False) for e in then.expressions))
         columns, values = then.this, then.args.get("expression")

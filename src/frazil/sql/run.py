@@ -150,7 +150,7 @@ def _set_ref(to: Target, s: n.SetRef) -> CommitResult | None:
         if all(v is None for v in retention.values()):
             return result
     with table.transaction() as tx, tx.manage_snapshots() as manage:
-        if replaces:
+        if replaces and snapshot_id is not None:
             change = manage.replace_branch if s.kind == "branch" else manage.replace_tag
             change(s.name, snapshot_id)
         elif snapshot_id is not None:

@@ -10,6 +10,7 @@ from pyspark.errors import ParseException
 
 from frazil.catalog.names import identifier_parts
 from frazil.errors import FrazilError, NoSuchTableError
+from frazil.expr.tokens import without_comments
 from frazil.spark.catalog.relation import REPLACES, inserts_what_it_reads, names_columns_in_full, replaces_partitions
 from frazil.spark.host.jvm_catalog import with_full_names, with_partitions_replaced, with_targets_of_their_own
 from frazil.spark.host.jvm_statements import ParsedStatement, parsed_plan, parsed_statement
@@ -19,9 +20,9 @@ from frazil.sql.grammar import parse_extension
 from frazil.sql.nodes import Name, Statement
 from frazil.sql.results import note
 from frazil.sql.run import Target, run
-from frazil.sql.targets import TableNames
+from frazil.sql.targets import NamesOfTables
 
-_FIRST_WORD = re.compile(r"(?:[\s(;]|--(?:\\\n|[^\r\n])*|/\*.*?\*/)*([a-z]+)", re.IGNORECASE | re.DOTALL)
+_FIRST_WORD = re.compile(r"[\s(;]*([a-z]+)", re.IGNORECASE)
 _OF_INTEREST = frozenset("delete update merge truncate analyze begin explain with".split())
 _WITHIN = re.compile(r"\b(?:delete|update|merge|truncate|analyze)\b", re.IGNORECASE)
 _MAY_HOLD_ONE = frozenset("begin explain with".split())
@@ -32,12 +33,11 @@ class SessionStatements:
     """Implement `spark.host.jvm_parser.Statements` for a session."""
 
     spark: Any
-    names: TableNames
+    names: NamesOfTables
 
     def may_take(self, text: str) -> bool:
         """Tell whether a text begins as DELETE, UPDATE, MERGE, TRUNCATE, ANALYZE, or may hold one of them."""
-        first = _FIRST_WORD.match(text)
-        word = first[1].lower() if first else ""
+        word = _first_word(text)
         return word in _OF_INTEREST and (word not in _MAY_HOLD_ONE or _WITHIN.search(text) is not None)
 
     def adapted(self, text: str, plan: Any) -> Any:
@@ -55,8 +55,7 @@ class SessionStatements:
         try:
             statement = parse_extension(text)
         except FrazilError:
-            first = _FIRST_WORD.match(text)
-            if first is None or first[1].lower() != "alter":
+            if _first_word(text) != "alter":
                 return False
             raise
         return statement is not None and self.names.is_ours(statement.table)
@@ -121,3 +120,8 @@ class SessionStatements:
         if result is not None:
             note(self.spark, result)
 
+
+def _first_word(text: str) -> str:
+    """Return the first word of a statement in small letters, empty where it begins with none. Comments are looked for only before it."""
+    first = _FIRST_WORD.match(text) or _FIRST_WORD.match(without_comments(text))
+    return first[1].lower() if first else ""

@@ -9,7 +9,7 @@ from frazil.sql.nodes import Name
 from frazil.table.table import Table
 
 
-class TableNames(Protocol):
+class NamesOfTables(Protocol):
     """Look up names of tables as a session writes them: whole, or within its current catalog and namespace."""
 
     def is_ours(self, name: Name) -> bool:

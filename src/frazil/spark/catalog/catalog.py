@@ -32,7 +32,7 @@ from frazil.spark.catalog.staged import StagedTable
 from frazil.spark.catalog.table import ServedTable
 from frazil.spark.catalog.views import ServedViews
 from frazil.spark.door.read_target import STATE_OPTIONS, ReadRequest, ReadTarget, read_request, with_suffixes
-from frazil.spark.host import jvm_errors
+from frazil.spark.host import jvm_errors, jvm_relations
 from frazil.spark.host.jvm import implementing
 from frazil.spark.host.jvm_catalog import CATALOG, CatalogTypes
 from frazil.spark.host.jvm_changes import table_changes
@@ -82,6 +82,10 @@ class ServedCatalog(ServedViews):
         parts = tuple(namespace)
         with self._spark_errors(namespace=namespace):
             return self.types.identifiers(list(self.calls.list_tables(parts)))
+
+    def listTableSummaries(self, namespace: Any) -> Any:
+        with self._spark_errors(namespace=namespace):
+            return jvm_relations.summaries(self.types, list(self.calls.list_tables(tuple(namespace))))
 
     def tableExists(self, identifier: Any) -> bool:
         parts = self.types.names(identifier)

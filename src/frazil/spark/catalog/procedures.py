@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import types as s
 
+from frazil.errors import Unsupported
 from frazil.maintain.procedures import BY_NAME, PROCEDURES, Procedure
 from frazil.spark.catalog.protocol import Calls
 from frazil.spark.catalog.proxy import Proxy
@@ -95,6 +96,18 @@ class ProcedureRows(Proxy):
 
     def reportDriverMetrics(self) -> Any:
         return self.types.no_task_metrics
+
+    def columnarSupportMode(self) -> Any:
+        return self.types.not_columnar
+
+    def toBatch(self) -> Any:
+        raise Unsupported("The rows of a procedure are in the driver; they are no batch.")
+
+    def toMicroBatchStream(self, checkpoint: str) -> Any:
+        raise Unsupported("The rows of a procedure are no stream.")
+
+    def toContinuousStream(self, checkpoint: str) -> Any:
+        raise Unsupported("The rows of a procedure are no stream.")
 
 
 _TYPES: Mapping[str, s.DataType] = {"STRING": s.StringType(), "INT": s.IntegerType(), "BIGINT": s.LongType(), "DOUBLE": s.DoubleType()}

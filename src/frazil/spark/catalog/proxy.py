@@ -1,4 +1,4 @@
-"""What all Python objects have in common that Spark calls through py4j: identity, and errors that pass through the JVM."""
+"""Give all Python objects that Spark calls through py4j what they have in common: identity, and errors that pass through the JVM."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class MetadataColumn(Proxy):
         return self._name
 
     def dataType(self) -> Any:
-        return self._spark._jsparkSession.parseDataType(self._type.json())
+        return self.types.data_type(self._spark, self._type)
 
     def isNullable(self) -> bool:
         return self._nullable

@@ -11,7 +11,7 @@ from frazil.errors import Unsupported
 from frazil.spark.catalog.protocol import Insert
 from frazil.spark.catalog.proxy import Proxy
 from frazil.spark.host.jvm import implementing
-from frazil.spark.host.jvm_catalog import SPARK, WRITE, CatalogTypes
+from frazil.spark.host.jvm_catalog import INSERTABLE, WRITE, CatalogTypes
 from frazil.spark.host.jvm_plans import session_frame
 
 Take = Callable[[DataFrame, Insert], None]
@@ -86,7 +86,7 @@ class V1Write(Proxy):
 class Rows(Proxy):
     """Take the rows, when Spark runs the statement."""
 
-    Java = implementing(SPARK + "sql.sources.InsertableRelation")
+    Java = implementing(INSERTABLE)
 
     def __init__(self, types: CatalogTypes, described: str, take: Callable[[DataFrame], None], spark: Any):
         super().__init__(types, described)

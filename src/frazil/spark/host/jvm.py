@@ -60,6 +60,13 @@ def session_key(spark: Any) -> str:
     return str(spark._jsparkSession.sessionUUID() if hasattr(spark, "_jsparkSession") else spark.session_id)
 
 
+def thread_key(spark: Any) -> int:
+    """Return the number of the thread that asks: of the JVM's thread that serves it, as the JVM calls back on a thread of its own."""
+    if not hasattr(spark, "_jsparkSession"):
+        return threading.get_ident()
+    return int(spark._jvm.java.lang.Thread.currentThread().getId())
+
+
 def default_parallelism(spark: Any) -> int | None:
     """Return how many tasks a classic session runs at once; None on Spark Connect, where it is not known."""
     context = getattr(spark, "sparkContext", None) if hasattr(spark, "_jsc") else None

@@ -29,6 +29,7 @@ from frazil.spark.host.jvm_views import Rule
 CONNECTOR = SPARK + "sql.connector."
 CATALOG = CONNECTOR + "catalog."
 WRITE = CONNECTOR + "write."
+INSERTABLE = SPARK + "sql.sources.InsertableRelation"
 SESSION_CATALOG = "spark_catalog"
 _KNOWN: weakref.WeakKeyDictionary[Jvm, CatalogTypes] = weakref.WeakKeyDictionary()
 _NUMBERS = itertools.count(1)
@@ -257,9 +258,13 @@ class CatalogTypes:
 
     # --- columns, transforms, capabilities
 
+    def data_type(self, spark: Any, data_type: s.DataType) -> Any:
+        """Make a data type of Spark's in the JVM."""
+        return spark._jsparkSession.parseDataType(data_type.json())
+
     def struct_type(self, spark: Any, schema: s.StructType) -> Any:
         """Make Spark's StructType in the JVM."""
-        return spark._jsparkSession.parseDataType(schema.json())
+        return self.data_type(spark, schema)
 
     def columns(self, struct_type: Any) -> Any:
         """Make the array of `Column` that a StructType of the JVM describes; the metadata of its fields holds comments and defaults."""
@@ -349,13 +354,19 @@ class CatalogTypes:
             return self._table_constructor.newInstance(self._table_arguments)
 
     @cached_property
+    def not_columnar(self) -> Any:
+        """Return that a scan gives rows, not batches of columns."""
+        return getattr(self.jvm.view, CONNECTOR + "read.Scan$ColumnarSupportMode").valueOf("UNSUPPORTED")
+
+    @cached_property
     def hides(self) -> bool:
         """Tell whether hidden columns can be named above the alias of a table (4.3); in 4.1 and 4.2 a table's plan shows all it has."""
         view = self.jvm.view
         spark_class = getattr(view, SPARK + "sql.classic.SparkSession")
         session = spark_class.active()
         plan = self._hiding(session.sql("SELECT 1 AS a, 2 AS b").queryExecution().analyzed(), 1)
-        return not getattr(view, CATALYST + "plans.logical.SubqueryAlias").apply("x", plan).metadataOutput().isEmpty()
+        alias = getattr(getattr(view, CATALYST + "plans.logical.SubqueryAlias$"), "MODULE$")
+        return not alias.apply("x", plan).metadataOutput().isEmpty()
 
     def _hiding(self, plan: Any, hidden: int) -> Any:
         """Hide the last columns of a plan: `*` leaves them out, and a query that names one gets it, as with metadata columns."""

@@ -21,7 +21,7 @@ _ANALYSIS = CATALYST + "analysis."
 _PATCHED = "_frazil_errors"
 
 
-class Thrown(Py4JJavaError):
+class Thrown(Py4JJavaError):  # type: ignore[misc]
     """Carry an exception of Java that a call from the JVM ends with."""
 
     def __init__(self, java_exception: Any):
@@ -42,7 +42,7 @@ def let_errors_pass(spark: Any) -> None:
     if not any(isinstance(f, _Quiet) for f in logger.filters):
         logger.addFilter(_Quiet())
     try:
-        captured = importlib.import_module("pyspark.errors.exceptions.captured")
+        captured: Any = importlib.import_module("pyspark.errors.exceptions.captured")
         convert = captured.convert_exception
         if not hasattr(convert, _PATCHED):
 
@@ -103,7 +103,7 @@ def unchecked(spark: Any, error: BaseException) -> Thrown:
 
 
 def _remember(message: str, error: BaseException) -> None:
-    """Remember the latest errors that pass through the JVM, by the message of their exception there."""
+    """Keep the latest errors that pass through the JVM, by the message of their exception there."""
     _RAISED[message] = error
     _RAISED.move_to_end(message)
     while len(_RAISED) > _MOST:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
 from frazil.spark.host.jvm import CATALYST, SPARK, each, implementing, is_instance, jvm_of, listen, scala_seq, some
 from frazil.spark.host.jvm_errors import let_errors_pass, thrown, unchecked
@@ -55,7 +55,7 @@ def _throwing(method: Callable[P, R]) -> Callable[P, R]:
         answer, error = _attempt(lambda: method(*arguments, **named))
         if error is not None:
             raise unchecked(arguments[0].spark, error) from error  # type: ignore[attr-defined]
-        return answer
+        return cast(R, answer)
 
     return call
 
@@ -76,8 +76,10 @@ class SessionParser:
 
     def __init__(self, spark: Any, own: Any, statements: Statements):
         self.spark, self.own, self.statements = spark, own, statements
-        self._jvm = jvm_of(spark)
-        self._procedure = Procedure(spark, statements.run)
+        jvm = jvm_of(spark)
+        assert jvm is not None
+        self._jvm = jvm
+        self._procedure = StatementProcedure(spark, statements.run)
 
     def parsePlan(self, text: str) -> Any:
         return self._parsed(text, lambda: self.own.parsePlan(text))
@@ -221,7 +223,7 @@ class _Unbound(_Proxy):
 
     Java = implementing(_CONNECTOR + "procedures.UnboundProcedure")
 
-    def __init__(self, bound: Procedure):
+    def __init__(self, bound: StatementProcedure):
         self._bound = bound
 
     def name(self) -> str:
@@ -230,11 +232,11 @@ class _Unbound(_Proxy):
     def description(self) -> str:
         return self._bound.description()
 
-    def bind(self, types: Any) -> Procedure:
+    def bind(self, types: Any) -> StatementProcedure:
         return self._bound
 
 
-class Procedure(_Proxy):
+class StatementProcedure(_Proxy):
     """Implement a procedure with one argument: the statement to run."""
 
     Java = implementing(_CONNECTOR + "procedures.BoundProcedure")

@@ -178,7 +178,7 @@ class ParsedStatement:
         one_row, lower = self.spark.range(1), {c.lower() for c in columns}
 
         def value(node: Any) -> Any:
-            if kind_of(node) != "UnresolvedAttribute" or str(node.nameParts().last()).lower() in lower or _is_default(node):
+            if kind_of(node) != "UnresolvedAttribute" or str(node.nameParts().head()).lower() in lower or _is_default(node):
                 return node
             try:
                 chosen = one_row.select(column_of(self.spark, node))
