@@ -24,4 +24,14 @@ class _Callable(ModuleType):
 
 sys.modules[__name__].__class__ = _Callable
 
-__all__ = ["from_spark", "grammar", "nodes", "results", "run", "served", "statements", "targets"]
+__all__ = [
+    "from_spark",
+    "grammar",
+    "nodes",
+    "results",
+    "run",
+    "served",
+    "statements",
+    "targets",
+    "view_statements",
+]
