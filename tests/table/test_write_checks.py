@@ -143,8 +143,3 @@ def test_nothing_is_written_into_a_table_that_is_to_be_encrypted(catalog):
     with pytest.raises(Unsupported, match="encrypt"):
         t.add_files(["/nowhere.parquet"])
     assert files_below(catalog) == 0 and t.current_snapshot() is None
-
-
-def test_what_is_not_there_yet_is_refused_by_name_and_says_what_to_do():
-    with pytest.raises(Unsupported, match="frazil.sql"):
-        frazil.sql("select 1")

@@ -52,4 +52,4 @@ def spark_session(app_name: str | None = None, master: str | None = None, config
     return install(session.spark_session(app_name, master, config))
 
 
-__all__ = ["configure", "install", "spark_session"]
+__all__ = ["configure", "install", "spark_session", "sql"]

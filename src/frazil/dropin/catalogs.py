@@ -24,12 +24,15 @@ _REGISTERED: weakref.WeakKeyDictionary[Any, _Registered] = weakref.WeakKeyDictio
 
 
 class _Registered:
-    """Remember what a session's catalogs were made of."""
+    """Remember what a session's catalogs were made of. `served`: by name, with what each was made of; `passing`, `default`: see
+    `default_catalog`."""
 
     def __init__(self) -> None:
         self.mark: Any = None
         self.served: dict[str, tuple[Any, Served]] = {}
         self.failed = False
+        self.passing: set[str] = set()
+        self.default: tuple[Any, Served] | None = None
 
 
 def register(spark: Any) -> dict[str, Served]:
@@ -38,7 +41,7 @@ def register(spark: Any) -> dict[str, Served]:
     says so once."""
     if jvm_of(spark) is None:
         return {}
-    registered = _REGISTERED.setdefault(spark, _Registered())
+    registered = registered_in(spark)
     if registered.failed:
         return {}
     try:
@@ -53,14 +56,25 @@ def register(spark: Any) -> dict[str, Served]:
     return {name: served for name, (_, served) in registered.served.items()}
 
 
+def put_served(spark: Any, served: Served) -> None:
+    """Make a catalog known to a session by its name."""
+    types = catalog_types(spark)
+    prefix = served.prefix
+    put_catalog(spark, served.name, ServedCatalog(types.within(prefix) if prefix else types, spark, served))
+
+
+def registered_in(spark: Any) -> _Registered:
+    """Return what is remembered of a session."""
+    return _REGISTERED.setdefault(spark, _Registered())
+
+
 def served_catalogs(spark: Any) -> dict[str, Served]:
     """Return the catalogs that Frazil serves in a session, by name."""
-    registered = _REGISTERED.get(spark)
-    return {} if registered is None else {name: served for name, (_, served) in registered.served.items()}
+    return {name: served for name, (_, served) in registered_in(spark).served.items()}
 
 
 def _register(spark: Any, registered: _Registered) -> None:
-    types, wanted = catalog_types(spark), _wanted(spark)
+    wanted = _wanted(spark)
     for name in set(registered.served) - set(wanted):
         remove_catalog(spark, name)
         del registered.served[name]
@@ -68,7 +82,7 @@ def _register(spark: Any, registered: _Registered) -> None:
         if name in registered.served and registered.served[name][0] == state:
             continue
         served = Served(name, load, spark)
-        put_catalog(spark, name, ServedCatalog(types, spark, served))
+        put_served(spark, served)
         registered.served[name] = (state, served)
 
 
@@ -90,4 +104,4 @@ def _wanted(spark: Any) -> dict[str, tuple[Any, Callable[[], Catalog]]]:
     }  # fmt: skip
 
 
-__all__ = ["register", "served_catalogs"]
+__all__ = ["put_served", "register", "registered_in", "served_catalogs"]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from frazil.dropin import sql
+from frazil.dropin.catalogs import register
 from frazil.dropin.merge_into import merge_into
 from frazil.dropin.reader import IcebergReader, read_table
 from frazil.dropin.session_catalog import IcebergCatalog
@@ -40,11 +41,20 @@ def hook_classes(spark: Any) -> None:
     _property(session_class, "catalog", lambda catalog, spark: IcebergCatalog(catalog, spark))
     _method(session_class, "table", read_table)
     _method(session_class, "sql", sql.run)
+    _method(session_class, "newSession", lambda new_session, spark: _prepared(new_session()))
     _property(frame_class, "write", lambda writer, frame: IcebergWriter(frame, writer))
     _property(frame_class, "writeStream", lambda writer, frame: IcebergStreamWriter(writer, frame))
     _method(frame_class, "writeTo", lambda write_to, frame, table: IcebergWriterV2(frame, table, write_to))
     _method(frame_class, "mergeInto", merge_into)
     setattr(session_class, _HOOKED, True)
+
+
+def _prepared(spark: Any) -> Any:
+    """Prepare a session that a prepared session has made."""
+    mark(spark)
+    register(spark)
+    sql.take_statements(spark)
+    return spark
 
 
 def _session(owner: Any) -> Any:

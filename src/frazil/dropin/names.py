@@ -9,10 +9,12 @@ from typing import Any
 from frazil.catalog import load_backend
 from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names, home
 from frazil.catalog.names import full_name, identifier_parts
+from frazil.dropin.catalogs import register, served_catalogs
 from frazil.errors import FrazilError, InvalidInput, NoSuchTableError, NotFound
 from frazil.spark.door.read_target import locate, read_request
 from frazil.spark.door.session_catalogs import session_catalogs
 from frazil.spark.host.jvm import class_is_loaded
+from frazil.spark.host.jvm_catalog import current_catalog
 from frazil.spark.host.quiet import quietly
 
 _PREFIX = "spark.sql.catalog."
@@ -33,6 +35,9 @@ def is_catalog(spark: Any, name: str, default: bool = True) -> bool:
 
     `default`: whether the name of the default catalog counts without being configured.
     """
+    register(spark)
+    if name in served_catalogs(spark):
+        return True
     settings = session_catalogs(spark)
     if name == "spark_catalog" or name not in {*configured_names(settings), *([DEFAULT_CATALOG] if default else [])}:
         return False
@@ -40,12 +45,24 @@ def is_catalog(spark: Any, name: str, default: bool = True) -> bool:
     return not (jvm_class and class_is_loaded(spark, jvm_class))
 
 
+def is_served(spark: Any, name: str) -> bool:
+    """Tell whether Spark itself finds a name among Frazil's catalogs: it begins with one of them, or one of them is the current one."""
+    served = served_catalogs(spark)
+    if not served or "/" in name:
+        return False
+    try:
+        first, *rest = identifier_parts(name)
+    except InvalidInput:
+        return False
+    return bool(rest) and first in served or current_catalog(spark) in served
+
+
 def is_ours(spark: Any, name: str) -> bool:
     """Return whether reads and writes of a name go to Frazil: a location, a name in a catalog of Frazil's, or a name that Spark does not
     know and Frazil's default catalog does."""
     if "/" in name or catalog_of(spark, name) is not None:
         return True
-    if not _has_namespace(name) or _spark_knows(spark, name) or not _default_is_there(spark):
+    if not _has_namespace(name) or _spark_knows(spark, name) or not default_is_there(spark):
         return False
     return exists(spark, name)
 
@@ -58,14 +75,14 @@ def _has_namespace(name: str) -> bool:
         return False
 
 
-def _default_is_there(spark: Any) -> bool:
+def default_is_there(spark: Any) -> bool:
     """Return whether the default catalog is configured or exists, since looking for a table must not create it."""
     return DEFAULT_CATALOG in configured_names(session_catalogs(spark)) or (home() / "catalog.db").exists()
 
 
 def default_has_namespace(spark: Any, namespace: Sequence[str]) -> bool:
     """Return whether Frazil's default catalog has a namespace that Spark does not have."""
-    if not _default_is_there(spark):
+    if not default_is_there(spark):
         return False
     with contextlib.suppress(Exception), quietly():  # Spark's own catalog has no namespaces of several parts
         if spark.catalog.spark_catalog.databaseExists(full_name(namespace)):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from frazil.dropin.names import is_ours
+from frazil.dropin.catalogs import register
+from frazil.dropin.names import is_ours, is_served
 from frazil.errors import InvalidInput
 from frazil.spark.door import iceberg_read
 
@@ -53,14 +54,18 @@ class IcebergReader:
 
     def table(self, tableName: str) -> Any:
         """Read a table by name, with the options given."""
-        if is_ours(self._spark, tableName):
+        if self._options and is_ours(self._spark, tableName):
             return iceberg_read.load(self._spark, {**self._options, "path": tableName})
-        return self._spark_reader.table(tableName)
+        return read_table(self._spark_reader.table, self._spark, tableName)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._spark_reader, name)
 
 
 def read_table(spark_table: Callable[..., Any], spark: Any, tableName: str) -> Any:
-    """Return the table that `spark.table(name)` asks for: Frazil's, or what Spark's own method returns."""
-    return iceberg_read.load(spark, {"path": tableName}) if is_ours(spark, tableName) else spark_table(tableName)
+    """Return the table that `spark.table(name)` asks for: what Spark's own method returns, which asks Frazil's catalogs for theirs; and
+    locations, and tables of the default catalog that Spark does not know."""
+    register(spark)
+    if is_served(spark, tableName) or not is_ours(spark, tableName):
+        return spark_table(tableName)
+    return iceberg_read.load(spark, {"path": tableName})

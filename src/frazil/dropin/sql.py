@@ -3,13 +3,15 @@ that it cannot parse or plan."""
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 
 from frazil.dropin.catalogs import register
-from frazil.dropin.sql_names import SessionNames
+from frazil.dropin.default_catalog import serve_default
+from frazil.dropin.sql_names import ConnectNames, SessionNames, names_one_of
 from frazil.errors import InvalidInput
 from frazil.spark.host.fall_back import fall_back
 from frazil.spark.host.jvm import NOT_AS_KNOWN, jvm_of
@@ -17,17 +19,36 @@ from frazil.spark.host.jvm_parser import parse_by
 from frazil.spark.host.jvm_relations import HAS_VIEWS
 from frazil.spark.host.quiet import quietly
 from frazil.sql import view_statements
+from frazil.sql.connect import ConnectStatements
 from frazil.sql.statements import SessionStatements
 from frazil.table.engines import active_session
 
+_STATEMENTS: weakref.WeakKeyDictionary[Any, SessionStatements | None] = weakref.WeakKeyDictionary()
+"""By session, what `spark.sql` has to ask; None where the session's parser asks it."""
+
 
 def run(spark_sql: Callable[..., Any], spark: Any, sqlQuery: str, args: Any = None, **named: Any) -> Any:
-    """Run a statement, after the session's catalogs were looked over: settings may have changed."""
+    """Run a statement, after the session's catalogs were looked over: settings may have changed, and the session of a streaming query's
+    batch is a copy. On Spark Connect, whose server does not know Frazil's catalogs, statements about their tables are run from here."""
+    if jvm_of(spark) is None:
+        return _on_connect(spark_sql, spark, sqlQuery, args, named)
     register(spark)
+    statements = take_statements(spark)
+    serve_default(spark, sqlQuery)
     with quietly():
+        if statements is not None and statements.run_text(sqlQuery):
+            return spark.range(0).select()
         if (answer := _of_view(spark, sqlQuery, args, named)) is not None:
             return answer
         return spark_sql(sqlQuery, args, **named)
+
+
+def _on_connect(spark_sql: Callable[..., Any], spark: Any, text: str, args: Any, named: Mapping[str, Any]) -> Any:
+    if not named and names_one_of(spark, text):
+        answer = ConnectStatements(spark, ConnectNames(spark)).run(text, args)
+        if answer is not None:
+            return answer
+    return spark_sql(text, args, **named)
 
 
 def _of_view(spark: Any, text: str, args: Any, named: Mapping[str, Any]) -> Any:
@@ -46,18 +67,21 @@ def sql(sqlQuery: str, spark: Any = None, args: Any = None, **named: Any) -> Any
         raise InvalidInput("frazil.sql needs a running SparkSession.", hint="frazil.spark_session() starts one.")
     register(session)
     take_statements(session)
-    with quietly():
-        answer = _of_view(session, sqlQuery, args, named)
-        return session.sql(sqlQuery, args, **named) if answer is None else answer
+    return run(session.sql, session, sqlQuery, args, **named)
 
 
-def take_statements(spark: Any) -> None:
-    """Let a classic session hand over the statements that Spark cannot parse or plan. Where Spark's inside has changed, it does not, and a
-    warning says so once."""
+def take_statements(spark: Any) -> SessionStatements | None:
+    """Let a classic session hand over the statements that Spark cannot parse or plan, wherever they come from. Where Spark's inside has
+    changed, a warning says so once, and the statements are returned: then `spark.sql` has to ask them."""
     if jvm_of(spark) is None:
-        return
-    try:
-        parse_by(spark, SessionStatements(spark, SessionNames(spark)))
-    except (*NOT_AS_KNOWN, Py4JJavaError) as error:
-        loss = "DELETE, UPDATE, MERGE and Iceberg's extension statements are not taken; the methods of tables are."
-        fall_back("The parser of a session", error, loss)
+        return None
+    if spark not in _STATEMENTS:
+        statements = SessionStatements(spark, SessionNames(spark))
+        _STATEMENTS[spark] = None
+        try:
+            parse_by(spark, statements)
+        except (*NOT_AS_KNOWN, Py4JJavaError) as error:
+            loss = "DELETE, UPDATE, MERGE and Iceberg's extension statements are taken from spark.sql without parameters only."
+            fall_back("The parser of a session", error, loss)
+            _STATEMENTS[spark] = statements
+    return _STATEMENTS[spark]

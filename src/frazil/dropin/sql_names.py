@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
+from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names
 from frazil.catalog.names import full_name
 from frazil.dropin.catalogs import served_catalogs
-from frazil.dropin.names import is_ours
+from frazil.dropin.names import default_is_there, is_ours
 from frazil.dropin.tables import open_table, split_branch
 from frazil.errors import InvalidInput, NoSuchTableError
 from frazil.scan.snapshot_ref import selector_suffix
 from frazil.scan.suffixes import is_suffix
+from frazil.spark.door.session_catalogs import session_catalogs
 from frazil.spark.host.jvm_catalog import SESSION_CATALOG, current_catalog, current_namespace
 from frazil.spark.host.jvm_views import is_temporary_view
 from frazil.spark.host.settings import all_settings
 from frazil.sql.nodes import Name
 from frazil.table.catalog import Catalog
+from frazil.table.load import loaded_catalogs
 from frazil.table.table import Table
 
 _PREFIX = "spark.sql.catalog."
@@ -24,7 +29,7 @@ _PREFIX = "spark.sql.catalog."
 
 @dataclass(frozen=True)
 class SessionNames:
-    """Implement `sql.targets.Names` for a session."""
+    """Implement `sql.targets.TableNames` for a session."""
 
     spark: Any
 
@@ -44,17 +49,11 @@ class SessionNames:
         if (within := self._within(name)) is None:
             head, branch = split_branch(full_name(name))
             return open_table(head, {}, self.spark), branch
-        catalog, parts = within
-        try:
-            return catalog.load_table(parts), None
-        except NoSuchTableError:
-            if len(parts) < 2 or not is_suffix(parts[-1]):
-                raise
-        table, selector = catalog.load_table(parts[:-1]), selector_suffix(parts[-1])
-        if not selector or "branch" not in selector:
-            hint = "Write to the table, or to a branch of it."
-            raise InvalidInput(f"Cannot write to {full_name(name)}: only branches take writes.", hint=hint)
-        return table, str(selector["branch"])
+        return _opened(*within)
+
+    def catalogs(self) -> Collection[str]:
+        """Return the names of the catalogs that Frazil serves."""
+        return served_catalogs(self.spark)
 
     def spelled(self, name: Name) -> Name:
         """Return the name with its catalog and namespace, by which expressions may call the table."""
@@ -77,3 +76,58 @@ class SessionNames:
         if len(name) < 2 or name[0] in served_catalogs(self.spark):
             return False
         return name[0] == SESSION_CATALOG or _PREFIX + name[0] in all_settings(self.spark)
+
+
+@dataclass(frozen=True)
+class ConnectNames:
+    """Implement `sql.targets.TableNames` for a session of Spark Connect, whose current catalog is the server's: names are written whole."""
+
+    spark: Any
+
+    def is_ours(self, name: Name) -> bool:
+        """Tell whether a name is within a catalog of Frazil's, or is a table of the default one that Spark does not know."""
+        return self._catalog(name) is not None or is_ours(self.spark, full_name(name))
+
+    def _catalog(self, name: Name) -> Catalog | None:
+        """Return the catalog of `frazil.load_catalog(name, …)` that a name begins with."""
+        return loaded_catalogs().get(name[0]) if len(name) > 1 else None
+
+    def may_be_ours(self, name: Name) -> bool:
+        """Tell whether a name is a table of Frazil's."""
+        return self.is_ours(name)
+
+    def open(self, name: Name) -> tuple[Table, str | None]:
+        """Open a table, and return it with the branch that the name selects."""
+        if (catalog := self._catalog(name)) is not None:
+            return _opened(catalog, name[1:])
+        head, branch = split_branch(full_name(name))
+        return open_table(head, {}, self.spark), branch
+
+    def catalogs(self) -> Collection[str]:
+        """Return the names of the catalogs of `frazil.load_catalog(name, …)`."""
+        return loaded_catalogs()
+
+    def spelled(self, name: Name) -> Name:
+        """Return the name as it is."""
+        return name
+
+
+def _opened(catalog: Catalog, parts: Name) -> tuple[Table, str | None]:
+    """Open a table of a catalog, and return it with the branch that the last part selects. Raises NoSuchTableError, and InvalidInput for
+    what takes no writes."""
+    try:
+        return catalog.load_table(parts), None
+    except NoSuchTableError:
+        if len(parts) < 2 or not is_suffix(parts[-1]):
+            raise
+    table, selector = catalog.load_table(parts[:-1]), selector_suffix(parts[-1])
+    if not selector or "branch" not in selector:
+        hint = "Write to the table, or to a branch of it."
+        raise InvalidInput(f"Cannot write to {full_name((catalog.name, *parts))}: only branches take writes.", hint=hint)
+    return table, str(selector["branch"])
+
+
+def names_one_of(spark: Any, text: str) -> bool:
+    """Tell whether a text may name a table of Frazil's: it has the name of one of its catalogs, or there is a default catalog."""
+    names = {*configured_names(session_catalogs(spark)), *loaded_catalogs()} - {DEFAULT_CATALOG}
+    return default_is_there(spark) or any(re.search(rf"(?<!\w){re.escape(name)}`?\s*\.", text) for name in names)

@@ -9,6 +9,7 @@ from typing import Any
 from frazil.catalog import Committed, create_at
 from frazil.catalog.configuration import store_properties
 from frazil.catalog.names import full_name, identifier_parts
+from frazil.dropin.catalogs import served_catalogs
 from frazil.dropin.names import catalog_of
 from frazil.errors import InvalidInput, NoSuchTableError, TableAlreadyExistsError, Unsupported
 from frazil.ops.table_definition import table_metadata
@@ -87,6 +88,8 @@ def _of_session(spark: Any, name: str, properties: Mapping[str, str]) -> tuple[C
     """Return the catalog of a session that a name begins with, and the rest of the name; None where it begins with none."""
     if (catalog := catalog_of(spark, name)) is None:
         return None
+    if (served := served_catalogs(spark).get(catalog)) is not None and not properties:
+        return served.catalog, identifier_parts(name)[1:]
     prefix = f"spark.sql.catalog.{catalog}."
     settings = {k[len(prefix) :]: v for k, v in session_catalogs(spark).items() if k.startswith(prefix)}
     return load_catalog(catalog, **{**settings, **properties}), identifier_parts(name)[1:]

@@ -1,4 +1,4 @@
-"""What SQL asks of Frazil's tables, as calls that a user could have typed in Python. No module of this room opens storage or commits.
+"""Define what SQL asks of Frazil's tables, as calls that a user could have typed in Python. Nothing here opens storage or commits.
 
 Start at `served`: the catalogs that Spark asks for tables (`spark.catalog`) answer by its calls. What Spark cannot parse or cannot plan
 begins in `statements`, which takes such statements in Spark's own parser (`spark/host/jvm_parser`): `grammar` parses Iceberg's extension
@@ -24,14 +24,4 @@ class _Callable(ModuleType):
 
 sys.modules[__name__].__class__ = _Callable
 
-__all__ = [
-    "from_spark",
-    "grammar",
-    "nodes",
-    "results",
-    "run",
-    "served",
-    "statements",
-    "targets",
-    "view_statements",
-]
+__all__ = ["connect", "nodes", "results", "served", "statements", "view_statements"]

@@ -4,13 +4,14 @@ own, with the place in the user's text; conditions and values become texts of Fr
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 
 from frazil.catalog.names import full_name
-from frazil.errors import FrazilError, Unsupported
+from frazil.errors import FrazilError, SchemaMismatch, Unsupported
 from frazil.expr.parse import parse
 from frazil.expr.sql_text import back_quoted
 from frazil.rows.assign import typed_name
@@ -19,7 +20,7 @@ from frazil.spark.dml.analysed import named
 from frazil.spark.dml.merge_text import as_texts
 from frazil.spark.dml.row_changes import shadow
 from frazil.spark.host import jvm_plans
-from frazil.spark.host.jvm_statements import Action, ActionKind, Assignment, ParsedStatement, StatementKind
+from frazil.spark.host.jvm_statements import ActionKind, Assignment, MergeAction, ParsedStatement, StatementKind
 from frazil.spec.schema import Schema
 from frazil.sql import nodes as n
 from frazil.sql.nodes import DEFAULT, Name, Statement
@@ -62,14 +63,14 @@ def _of_rows(parsed: ParsedStatement, table: Name, called: Name, target: DataFra
 
 def _delete(parsed: ParsedStatement, table: Name, called: Name, target: DataFrame) -> Statement:
     if parsed.where is None:
-        return n.Delete(table)
+        return n.DeleteRows(table)
     text = _text(parsed.spark, parsed.analysed(target).plan.condition(), target)
-    return n.Delete(table, parsed.column(parsed.where) if text is None else text, full_name(called))
+    return n.DeleteRows(table, parsed.column(parsed.where) if text is None else text, full_name(called))
 
 
 def _update(parsed: ParsedStatement, table: Name, called: Name, target: DataFrame, schema: Schema) -> Statement:
     analysed = parsed.analysed(target)
-    _check_policy(parsed.spark, (analysed,), schema)
+    _check_policy(parsed.spark, analysed.assignments)
     values = []
     for assignment, resolved in zip(parsed.assignments, analysed.assignments, strict=True):
         text = None if assignment.is_default else _text(parsed.spark, resolved.value, target)
@@ -79,12 +80,13 @@ def _update(parsed: ParsedStatement, table: Name, called: Name, target: DataFram
     if where is not None:
         text = _text(parsed.spark, analysed.where, target)
         where = parsed.column(where) if text is None else text
-    return n.Update(table, tuple(values), where, full_name(called))
+    return n.UpdateRows(table, tuple(values), where, full_name(called))
 
 
 def _merge(parsed: ParsedStatement, table: Name, called: Name, target: DataFrame, schema: Schema) -> Statement:
     if not parsed.evolves:  # with it the statement may name columns that the table does not have yet
-        _check_policy(parsed.spark, parsed.analysed(target).clauses, schema)
+        analysed = parsed.analysed(target)
+        _check_policy(parsed.spark, (a for clause in analysed.clauses for a in clause.assignments))
     source = parsed.source
     clauses = tuple(_clause(parsed, action, called, schema) for action in parsed.clauses)
     merge = Merge(parsed.column(parsed.on), clauses, back_quoted(called), "", parsed.evolves)
@@ -92,7 +94,7 @@ def _merge(parsed: ParsedStatement, table: Name, called: Name, target: DataFrame
     return n.MergeInto(table, source, as_texts(source, schema, merge) or merge)
 
 
-def _clause(parsed: ParsedStatement, action: Action, called: Name, schema: Schema) -> Clause:
+def _clause(parsed: ParsedStatement, action: MergeAction, called: Name, schema: Schema) -> Clause:
     when = When.MATCHED if action.matched else When.NOT_MATCHED_BY_SOURCE if action.by_source else When.NOT_MATCHED
     condition = None if action.condition is None else parsed.column(action.condition)
     assignments = tuple((typed_name(_within(a.key, called, schema)), _value(parsed, a)) for a in action.assignments)
@@ -125,9 +127,16 @@ def _text(spark: Any, expression: Any, target: DataFrame) -> str | None:
         return None
 
 
-def _check_policy(spark: Any, holders: Any, schema: Schema) -> None:
-    """Raise Unsupported for the store assignment policies that values are not cast by."""
+def _check_policy(spark: Any, assignments: Iterable[Assignment]) -> None:
+    """Raise SchemaMismatch for a value whose type the session's store assignment policy does not allow for its column, and Unsupported for
+    the policy LEGACY, as Spark does for tables of other formats than its own."""
     policy = str(spark.conf.get(_POLICY, "ANSI")).upper()
     if policy == "LEGACY":
         hint = f"Set {_POLICY} to ANSI."
         raise Unsupported(f"{_POLICY}=LEGACY is not allowed for UPDATE and MERGE of Iceberg tables.", hint=hint)
+    for assignment in assignments:
+        if not assignment.is_default and not assignment.stores_under(spark, policy):
+            have, want = assignment.types
+            column = ".".join(assignment.key).replace("`", "")
+            hint = "Write the CAST out."
+            raise SchemaMismatch(f"Column {column}: cannot safely cast {have} to {want} ({_POLICY}={policy}).", hint=hint, column=column)

@@ -68,11 +68,11 @@ def parse_extension(text: str) -> Statement | None:
     return None
 
 
-# Forms --------------------------------------------------------------------------------------------------------------------------------------
+# Forms ----------------------------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _Words:
+class _Keywords:
     """Hold words that must stand there; `field`: the field that they set, if any."""
 
     words: tuple[str, ...]
@@ -80,7 +80,7 @@ class _Words:
 
 
 @dataclass(frozen=True)
-class _Slot:
+class _FieldSlot:
     """Hold a part to be read by the method `kind` into a field."""
 
     field: str
@@ -110,9 +110,9 @@ def _compiled(form: str) -> tuple[Any, ...]:
         elif mark:
             levels[-1].append(_MEANT)
         elif kind:
-            levels[-1].append(_Slot(field or kind, kind))
+            levels[-1].append(_FieldSlot(field or kind, kind))
         else:
-            levels[-1].append(_Words(tuple((words or word).split()), flag or None))
+            levels[-1].append(_Keywords(tuple((words or word).split()), flag or None))
     return tuple(levels[0])
 
 
@@ -123,14 +123,14 @@ def _matches(form: tuple[Any, ...], reader: _Reader, fields: dict[str, Any], mea
     """Read a form and collect its fields; return False where the text is another statement. `meant`: what does not fit is an error."""
     for part in form:
         match part:
-            case _Words(words, field):
+            case _Keywords(words, field):
                 if not reader.take(*words):
                     if meant:
                         raise reader.error(f"expected {' '.join(words)}")
                     return False
                 if field is not None:
                     fields[field] = True
-            case _Slot(field, kind):
+            case _FieldSlot(field, kind):
                 value = getattr(reader, kind)()
                 fields.update(value if kind in _SEVERAL else {field: value})
             case _Optional(inside):
@@ -146,7 +146,7 @@ _SEVERAL = ("write", "retention")
 """Slots that are read into several fields."""
 
 
-# Slots --------------------------------------------------------------------------------------------------------------------------------------
+# Slots ----------------------------------------------------------------------------------------------------------------------------------
 
 
 class _Reader:
@@ -164,7 +164,8 @@ class _Reader:
         start = max(self.text.rfind("\n", 0, token.position) + 1, token.position - 60)
         line = self.text[start:].split("\n", 1)[0][:120]
         near = f"{token.text!r}" if token.text else "end of the statement"
-        message = f"Syntax error at or near {near}, position {token.position + 1}: {problem}.\n  {line}\n  {' ' * (token.position - start)}^"
+        place = f"{line}\n  {' ' * (token.position - start)}^"
+        message = f"Syntax error at or near {near}, position {token.position + 1}: {problem}.\n  {place}"
         return ParseError(message, position=token.position, hint="docs/sql.md lists the statements of Iceberg's SQL extensions.")
 
     def comes(self, *words: str) -> bool:

@@ -106,7 +106,7 @@ class DropRef(Statement):
     if_exists: bool = False
 
 
-# Rows ---------------------------------------------------------------------------------------------------------------------------------------
+# Rows -----------------------------------------------------------------------------------------------------------------------------------
 
 
 DEFAULT = "DEFAULT"
@@ -114,7 +114,7 @@ DEFAULT = "DEFAULT"
 
 
 @dataclass(frozen=True)
-class Delete(Statement):
+class DeleteRows(Statement):
     """Hold DELETE FROM. `where` None: all rows; `alias`: by what name the condition calls the table, empty where it does not."""
 
     where: Any = None
@@ -122,7 +122,7 @@ class Delete(Statement):
 
 
 @dataclass(frozen=True)
-class Update(Statement):
+class UpdateRows(Statement):
     """Hold UPDATE. `values`: (column, value) pairs in the order written."""
 
     values: tuple[tuple[str, Any], ...]

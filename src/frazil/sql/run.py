@@ -143,20 +143,21 @@ def _set_ref(to: Target, s: n.SetRef) -> CommitResult | None:
         verb = "replace" if s.replace else "create"
         text = f"Cannot complete {verb} {s.kind} operation on {table._name}, main has no snapshot"
         raise InvalidInput(text, hint="Write rows first.", table=table._name)
-    with table.transaction() as tx:
-        if snapshot_id is None:  # as Java does, a branch of a table without rows begins with an empty snapshot
-            if exists:
-                raise ValidationError(f"Ref {s.name} already exists", table=table._name)
-            tx.append(table.schema().as_arrow().empty_table(), branch=s.name)
-        with tx.manage_snapshots() as manage:
-            if replaces:
-                change = manage.replace_branch if s.kind == "branch" else manage.replace_tag
-                change(s.name, snapshot_id)
-            elif snapshot_id is not None:
-                create = manage.create_branch if s.kind == "branch" else manage.create_tag
-                create(snapshot_id, s.name)
-            if any(v is not None for v in retention.values()):
-                manage.set_retention(s.name, **retention)
+    if snapshot_id is None and exists:
+        raise ValidationError(f"Ref {s.name} already exists", table=table._name)
+    if snapshot_id is None:  # as Java does, a branch of a table without rows begins with an empty snapshot
+        result = table.append(table.schema().as_arrow().empty_table(), branch=s.name)
+        if all(v is None for v in retention.values()):
+            return result
+    with table.transaction() as tx, tx.manage_snapshots() as manage:
+        if replaces:
+            change = manage.replace_branch if s.kind == "branch" else manage.replace_tag
+            change(s.name, snapshot_id)
+        elif snapshot_id is not None:
+            create = manage.create_branch if s.kind == "branch" else manage.create_tag
+            create(snapshot_id, s.name)
+        if any(v is not None for v in retention.values()):
+            manage.set_retention(s.name, **retention)
     return tx.result
 
 
@@ -168,15 +169,15 @@ def _drop_ref(to: Target, s: n.DropRef) -> CommitResult | None:
     return tx.result
 
 
-# Rows ---------------------------------------------------------------------------------------------------------------------------------------
+# Rows -----------------------------------------------------------------------------------------------------------------------------------
 
 
-def _delete(to: Target, s: n.Delete) -> CommitResult:
+def _delete(to: Target, s: n.DeleteRows) -> CommitResult:
     where = AlwaysTrue() if s.where is None else s.where
     return to.table.delete(where, branch=to.writes_to, spark=to.spark, target_alias=s.alias)
 
 
-def _update(to: Target, s: n.Update) -> CommitResult:
+def _update(to: Target, s: n.UpdateRows) -> CommitResult:
     values = {}
     for column, value in s.values:
         if column in values:
@@ -208,8 +209,8 @@ RUN: Mapping[type[Statement], Callable[[Target, Any], CommitResult | None]] = {
     n.DropIdentifierFields: _drop_identifier_fields,
     n.SetRef: _set_ref,
     n.DropRef: _drop_ref,
-    n.Delete: _delete,
-    n.Update: _update,
+    n.DeleteRows: _delete,
+    n.UpdateRows: _update,
     n.MergeInto: _merge,
     n.Truncate: _truncate,
     n.Analyze: _analyze,

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from frazil.catalog import CatalogBackend
 from frazil.catalog.names import full_name
-from frazil.errors import NoSuchNamespaceError, NoSuchViewError, Unsupported
+from frazil.errors import InvalidInput, NoSuchNamespaceError, NoSuchViewError, Unsupported
 from frazil.maintain.procedures import Procedure
 from frazil.ops.table_changes import TableChange
 from frazil.spark.catalog.protocol import Insert, Parts, TableDefinition, ViewDefinition
@@ -29,6 +29,7 @@ class Served:
 
     def __init__(self, name: str, load: Callable[[], Catalog], spark: Any):
         self.name, self._load, self._spark = name, load, spark
+        self.prefix: Parts = ()
 
     @cached_property
     def catalog(self) -> Catalog:
@@ -68,8 +69,14 @@ class Served:
         self.catalog.rename_table(parts, to)
 
     def insert(self, parts: Parts, frame: Any, insert: Insert, branch: str | None) -> None:
-        table, arguments = self.catalog.load_table(parts), {"branch": branch or MAIN_BRANCH, **insert.options}
-        if insert.dynamic:
+        table, options = self.catalog.load_table(parts), dict(insert.options)
+        mode = options.pop("overwrite-mode", "static").lower()
+        if mode not in ("static", "dynamic"):
+            raise InvalidInput(f"Write option 'overwrite-mode' is static or dynamic, not {mode!r}.")
+        arguments: dict[str, Any] = {"branch": branch or MAIN_BRANCH, **options}
+        if (insert.dynamic or mode == "dynamic") and not table.spec().fields:
+            result = table.overwrite(frame, **arguments)  # the rows are the table's one partition
+        elif insert.dynamic or mode == "dynamic":
             result = table.dynamic_partition_overwrite(frame, **arguments)
         elif insert.where is None:
             result = table.append(frame, **arguments)
@@ -152,6 +159,32 @@ class Served:
             self.catalog.drop_table(table)
         for view in self.list_views(namespace):
             self.catalog.drop_view(view)
+
+
+class ServedNamespace(Served):
+    """Answer for a namespace of the default catalog as if it were a catalog (`dropin.default_catalog`)."""
+
+    def __init__(self, name: str, load: Callable[[], Catalog], spark: Any):
+        super().__init__(name, load, spark)
+        self.prefix = (name,)
+
+    def list_tables(self, namespace: Parts) -> Iterable[Parts]:
+        return super().list_tables((*self.prefix, *namespace))
+
+    def list_namespaces(self, parent: Parts) -> Iterable[Parts]:
+        return super().list_namespaces((*self.prefix, *parent))
+
+    def namespace_exists(self, namespace: Parts) -> bool:
+        return super().namespace_exists((*self.prefix, *namespace))
+
+    def namespace_properties(self, namespace: Parts) -> Mapping[str, str]:
+        return super().namespace_properties((*self.prefix, *namespace))
+
+    def alter_namespace(self, namespace: Parts, removals: Sequence[str], updates: Mapping[str, str]) -> None:
+        super().alter_namespace((*self.prefix, *namespace), removals, updates)
+
+    def drop_namespace(self, namespace: Parts, cascade: bool) -> None:
+        super().drop_namespace((*self.prefix, *namespace), cascade)
 
 
 class StagedRows:

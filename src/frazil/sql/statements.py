@@ -6,16 +6,20 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from pyspark.errors import ParseException
+
 from frazil.catalog.names import identifier_parts
 from frazil.errors import FrazilError, NoSuchTableError
-from frazil.spark.host.jvm_statements import ParsedStatement, parsed_statement
+from frazil.spark.catalog.relation import REPLACES, inserts_what_it_reads, names_columns_in_full, replaces_partitions
+from frazil.spark.host.jvm_catalog import with_full_names, with_partitions_replaced, with_targets_of_their_own
+from frazil.spark.host.jvm_statements import ParsedStatement, parsed_plan, parsed_statement
 from frazil.spark.host.settings import is_case_sensitive
 from frazil.sql.from_spark import node_of
 from frazil.sql.grammar import parse_extension
 from frazil.sql.nodes import Name, Statement
 from frazil.sql.results import note
 from frazil.sql.run import Target, run
-from frazil.sql.targets import Names
+from frazil.sql.targets import TableNames
 
 _FIRST_WORD = re.compile(r"(?:[\s(;]|--(?:\\\n|[^\r\n])*|/\*.*?\*/)*([a-z]+)", re.IGNORECASE | re.DOTALL)
 _OF_INTEREST = frozenset("delete update merge truncate analyze begin explain with".split())
@@ -28,13 +32,23 @@ class SessionStatements:
     """Implement `spark.host.jvm_parser.Statements` for a session."""
 
     spark: Any
-    names: Names
+    names: TableNames
 
     def may_take(self, text: str) -> bool:
         """Tell whether a text begins as DELETE, UPDATE, MERGE, TRUNCATE, ANALYZE, or may hold one of them."""
         first = _FIRST_WORD.match(text)
         word = first[1].lower() if first else ""
         return word in _OF_INTEREST and (word not in _MAY_HOLD_ONE or _WITHIN.search(text) is not None)
+
+    def adapted(self, text: str, plan: Any) -> Any:
+        """Return a plan in which overwrites of partitions are told to the table, and columns can be called by a table's full name."""
+        if REPLACES.search(text) and replaces_partitions(self.spark):
+            plan = with_partitions_replaced(self.spark, plan, self.names.is_ours)
+        if inserts_what_it_reads(self.spark, text):
+            plan = with_targets_of_their_own(self.spark, plan, self.names.is_ours)
+        if names_columns_in_full(text, self.names.catalogs()):
+            plan = with_full_names(self.spark, plan, self.names.spelled)
+        return plan
 
     def takes_refused(self, text: str) -> bool:
         """Tell whether a text that Spark refuses is one of Iceberg's extension statements about a table of Frazil's. Raises ParseError."""
@@ -57,6 +71,20 @@ class SessionStatements:
         if name is None:  # IDENTIFIER computes it, when the statement runs
             return True
         return self.names.may_be_ours(name) if in_script else self.names.is_ours(name)
+
+    def run_text(self, text: str) -> bool:
+        """Run the text of a statement if it is taken, and tell so: for sessions whose parser cannot ask."""
+        try:
+            plan = parsed_plan(self.spark, text)
+        except ParseException:
+            if not self.takes_refused(text):
+                return False
+            self.run(text)
+            return True
+        if not self.may_take(text) or not self.takes(plan, False):
+            return False
+        self.run(plan)
+        return True
 
     def run(self, statement: Any) -> None:
         """Run a statement: a parsed plan, or the text of an extension statement."""

@@ -188,8 +188,8 @@ class Verbs(ABC, Generic[R, P]):
         `where`: another name for `delete_filter`, as in `update`. `mode`: copy-on-write or merge-on-read; None: the table's
         write.delete.mode. `runner`: "in-process" or a Runner; None: Spark if a session is given or active, else this process. `spark`: the
         session that does the work, whose settings then apply to the filter. The `spark.wap.…` and `spark.sql.iceberg.*` of the session that
-        does the work apply also where it is merely active, as they do to SQL's DELETE. `target_alias`: a name, of one or more parts, by which
-        a Column calls the table, as in `F.col("t.id") < 3`.
+        does the work apply also where it is merely active, as they do to SQL's DELETE. `target_alias`: a name, of one or more parts, by
+        which a Column calls the table, as in `F.col("t.id") < 3`.
         """
         if where is not None and not isinstance(delete_filter, AlwaysTrue):
             raise InvalidInput("delete takes one filter: delete_filter and where= are both given.", hint="Join them by AND.")

@@ -27,7 +27,7 @@ from frazil.scan.suffixes import load_named
 from frazil.spark.catalog.functions import function_names, function_of
 from frazil.spark.catalog.procedures import UnboundProcedure, procedure_names, procedure_of
 from frazil.spark.catalog.protocol import Calls, Parts, TableDefinition
-from frazil.spark.catalog.relation import replaces_partitions, stated_options, table_rows
+from frazil.spark.catalog.relation import stated_options, table_rows
 from frazil.spark.catalog.staged import StagedTable
 from frazil.spark.catalog.table import ServedTable
 from frazil.spark.catalog.views import ServedViews
@@ -115,16 +115,17 @@ class ServedCatalog(ServedViews):
         own, name = parts[: len(parts) - len(suffixes)], full_name(named)
         if request.writes:
             branch = _written_branch(with_suffixes(ReadTarget(name, loaded, ReadRequest(name)), suffixes), name)
-            return ServedTable(self.types, self.spark, self.calls, own, loaded, branch, replaces_partitions(self.spark, request, asked))
+            return ServedTable(self.types, self.spark, self.calls, own, loaded, branch)
         if not asked.as_relation:
             return ServedTable(self.types, self.spark, self.calls, own, loaded)
         options = {**request.options, **stated_options(self.spark, asked, named)}
         read = read_request({**options, "path": name}, session_zone(self.spark)) if options else ReadRequest(name)
         if read.selectors and request.selectors:
-            raise InvalidInput(f"{name} has a time to travel to, and the options {', '.join(read.selectors)}.", hint="Give one.", table=name)
+            both = ", ".join(read.selectors)
+            raise InvalidInput(f"{name} has a time to travel to, and the options {both}.", hint="Give one.", table=name)
         selectors = {**read.selectors, **request.selectors}
         target = with_suffixes(ReadTarget(name, loaded, read, None, selectors, self.calls.backend), suffixes)
-        frame, hidden = table_rows(self.spark, target, asked)
+        frame, hidden = table_rows(self.spark, target, asked, self.types)
         return self.types.relation(self.spark, self.calls.name, parts, frame, hidden)
 
     def _find(self, parts: Parts) -> tuple[LoadedTable, list[str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,33 +16,51 @@ from frazil.expr.sql_text import back_quoted
 from frazil.spark.door.engine import engine_on
 from frazil.spark.door.iceberg_read import frame_of
 from frazil.spark.door.read_target import ReadTarget
-from frazil.spark.host.jvm_catalog import Asked, TableRequest, current_catalog, current_namespace, options_of
+from frazil.spark.host.jvm import NOT_AS_KNOWN
+from frazil.spark.host.jvm_catalog import Asked, CatalogTypes, current_catalog, current_namespace, options_of
 from frazil.spark.scan.file_index import titled
 from frazil.spec.schema import METADATA_COLUMNS
 
+_PART = r"(?:`(?:[^`]|``)+`|\w+)"
 _NAMES = re.compile(r"\b(?:" + "|".join(sorted(METADATA_COLUMNS)) + r")\b", re.IGNORECASE)
 _OPTIONS = re.compile(r"\bwith\s*\(\s*['\"`\w.-]+['\"`]?\s*[=]?\s*['\"\w]", re.IGNORECASE)
 _OF_A_FRAME = ("_file", "_pos", "_spec_id")
-_PARTITION = re.compile(r"\bpartition\s*\(([^)]*)\)", re.IGNORECASE)
-_OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
+_ALL_COLUMNS = re.compile(r"(?<!count\()(?<!count\( )(?:\bselect\s+(?:distinct\s+)?|[,.]\s*)\*|\btable\s+\w", re.IGNORECASE)
+_READS = re.compile(r"\b(?:from|join|table)\b", re.IGNORECASE)
+_INSERTS = re.compile(r"\binsert\b", re.IGNORECASE)
+REPLACES = re.compile(r"\binsert\s+overwrite\b", re.IGNORECASE)
+_FULL = re.compile(rf"({_PART})(?:\s*\.\s*{_PART}){{3}}")
 _MARK = "__metadata_col"  # Spark's key of an attribute that is a metadata column
 
 
-def table_rows(spark: Any, target: ReadTarget, asked: Asked) -> tuple[DataFrame, int]:
-    """Return the rows of a table, metadata table or changelog, and how many of the last columns are metadata columns."""
+def table_rows(spark: Any, target: ReadTarget, asked: Asked, types: CatalogTypes) -> tuple[DataFrame, int]:
+    """Return the rows of a table, metadata table or changelog, and how many of the last columns are to be hidden. Where this Spark cannot
+    hide columns, metadata columns that a text names are shown beside the others, unless the text also asks for all columns."""
     if target.metadata_table is not None:
         return frame_of(spark, target), 0
     reading = target.reading()
     snapshot, schema = reading.snapshot_and_schema()
     names = [n for n in _metadata_columns(asked, target) if schema.get_field(n, False) is None]
+    hides = not names or _hides(types)
+    if not hides and (asked.text is None or _ALL_COLUMNS.search(asked.text)):
+        names = []
     if names:
         reading = replace(reading, selected_fields=("*", *names))
     with titled(f"{target.name} snapshot {'none' if snapshot is None else snapshot.snapshot_id}"):
         frame = engine_on(spark).read(reading)
     if not names:
         return frame, 0
+    if not hides:
+        return frame, 0
     visible = [F.col(back_quoted([name])) for name in frame.columns[: -len(names)]]
     return frame.select(*visible, *(F.col(name).alias(name, metadata={_MARK: name}) for name in frame.columns[-len(names) :])), len(names)
+
+
+def _hides(types: CatalogTypes) -> bool:
+    try:
+        return types.hides
+    except NOT_AS_KNOWN:
+        return False
 
 
 def _metadata_columns(asked: Asked, target: ReadTarget) -> list[str]:
@@ -65,18 +83,24 @@ def stated_options(spark: Any, asked: Asked, parts: tuple[str, ...]) -> Mapping[
     names = {low} | {low[n:] for n in range(1, len(low)) if tuple(c.lower() for c in current[:n]) == low[:n]}
     distinct = {tuple(sorted(options.items())) for options in options_of(spark, asked.text, names)}
     if len(distinct) > 1:
-        raise Unsupported(f"A statement gives {full_name(parts)} different options.", hint="Use db.t.branch_x and its like for one of them.")
+        text = f"A statement gives {full_name(parts)} different options."
+        raise Unsupported(text, hint="Use db.t.branch_x and its like for one of them.")
     return dict(distinct.pop()) if distinct else {}
 
 
-def replaces_partitions(spark: Any, request: TableRequest, asked: Asked) -> frozenset[str] | None:
-    """Tell whether an INSERT OVERWRITE replaces the partitions that its rows fall into (spark.sql.sources.partitionOverwriteMode=dynamic):
-    None if not, else the columns, in small letters, to which its PARTITION clause gives a value."""
-    if "DELETE" not in request.writes or str(spark.conf.get(_OVERWRITE_MODE, "static")).lower() != "dynamic":
-        return None
-    clause = None if asked.text is None else _PARTITION.search(asked.text)
-    terms = [] if clause is None else clause[1].split(",")
-    return frozenset(term.partition("=")[0].strip().strip("`").lower() for term in terms if "=" in term)
+def replaces_partitions(spark: Any) -> bool:
+    """Tell whether an INSERT OVERWRITE of a session replaces the partitions that its rows fall into."""
+    return str(spark.conf.get("spark.sql.sources.partitionOverwriteMode", "static")).lower() == "dynamic"
 
 
-__all__ = ["replaces_partitions", "stated_options", "table_rows"]
+def inserts_what_it_reads(spark: Any, text: str) -> bool:
+    """Tell whether an INSERT may read the table that it writes to, in a Spark that takes both for one."""
+    return str(spark.version).startswith(("4.0", "4.1", "4.2")) and _INSERTS.search(text) is not None and _READS.search(text) is not None
+
+
+def names_columns_in_full(text: str, catalogs: Collection[str]) -> bool:
+    """Tell whether a text may name a column by its table's full name, as in `catalog.db.t.column`."""
+    return any(name in text for name in catalogs) and any(m[1].strip("`") in catalogs for m in _FULL.finditer(text))
+
+
+__all__ = ["REPLACES", "inserts_what_it_reads", "names_columns_in_full", "replaces_partitions", "stated_options", "table_rows"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -109,21 +108,16 @@ class MetadataColumn(Proxy):
 
 
 class ServedTable(Proxy):
-    """Describe a table to Spark, and write its rows. `parts`: of its name in the catalog; `branch`: that it is written to; `fixed`: for an
-    overwrite that replaces the partitions its rows fall into, the columns that have one value in all rows, None for other writes.
-
-    Spark plans such an overwrite only for tables that its executors write to. It does not know that this one is, where no column but the
-    fixed ones partitions the table.
-    """
+    """Describe a table to Spark, and write its rows. `parts`: of its name in the catalog; `branch`: that it is written to."""
 
     Java = implementing(CATALOG + "SupportsWrite", CATALOG + "SupportsMetadataColumns", CATALOG + "TruncatableTable")
 
     def __init__(
         self, types: CatalogTypes, spark: Any, calls: Calls, parts: Parts, loaded: LoadedTable,
-        branch: str | None = None, fixed: frozenset[str] | None = None,
+        branch: str | None = None,
     ):  # fmt: skip
         super().__init__(types, full_name((calls.name, *parts)))
-        self.spark, self.calls, self.parts, self.loaded, self.branch, self._fixed = spark, calls, parts, loaded, branch, fixed
+        self.spark, self.calls, self.parts, self.loaded, self.branch = spark, calls, parts, loaded, branch
 
     @cached_property
     def _struct(self) -> Any:
@@ -145,10 +139,7 @@ class ServedTable(Proxy):
 
     def partitioning(self) -> Any:
         metadata = self.loaded.metadata
-        terms = partition_terms(metadata.spec(), metadata.schema())
-        if self._fixed is not None:
-            terms = [term for term in terms if str(term[1][-1]).lower() in self._fixed]
-        return self.types.transforms(terms)
+        return self.types.transforms(partition_terms(metadata.spec(), metadata.schema()))
 
     def properties(self) -> Any:
         return self.types.string_map(self.shown_properties())
@@ -193,15 +184,7 @@ class ServedTable(Proxy):
     # --- not of the interfaces: their names begin with _, or they return what Python asks
 
     def _insert(self, frame: Any, insert: Any) -> None:
-        if self._fixed is not None and self._partitions_by_more():
-            insert = replace(insert, where=None, dynamic=True)
         self.calls.insert(self.parts, frame, insert, self.branch)
-
-    def _partitions_by_more(self) -> bool:
-        """Tell whether the table is partitioned by more than the columns that have one value in all rows."""
-        metadata = self.loaded.metadata
-        terms = partition_terms(metadata.spec(), metadata.schema())
-        return any(name != "identity" or str(arguments[-1]).lower() not in (self._fixed or ()) for name, arguments in terms)
 
     def shown_properties(self) -> Mapping[str, str]:
         """Return the properties that DESCRIBE and SHOW TBLPROPERTIES show, those that Spark reserves included."""

@@ -80,8 +80,8 @@ _GROUP_BYTES = 128 << 20  # of positions per task, at most
 def delete(
     spark: Any, planned: Planned, where: Any, context_of: ContextOf, *, case_sensitive: bool | None = None, alias: str = ""
 ) -> RowChanges:
-    """Delete the rows for which `where` (SQL text, Column, predicate) is TRUE, and return the changes, which are not committed yet. `alias`:
-    by what name, of one or more parts, the condition calls the table.
+    """Delete the rows for which `where` (SQL text, Column, predicate) is TRUE, and return the changes, which are not committed yet.
+    `alias`: by what name, of one or more parts, the condition calls the table.
 
     Raises InvalidInput for what Spark cannot resolve, and for columns in double quotes, which Spark takes for texts.
     """
@@ -103,7 +103,8 @@ def update(
 ) -> RowChanges:  # fmt: skip
     """Update the rows for which `where` is TRUE (all rows where it is None), and return the changes, which are not committed yet.
 
-    Values of `assignments` are SQL texts, Columns, terms, or Python constants; `alias` as for `delete`. Raises InvalidInput for what Spark cannot resolve,
+    Values of `assignments` are SQL texts, Columns, terms, or Python constants; `alias` as for `delete`. Raises InvalidInput for what Spark
+    cannot resolve,
     SchemaMismatch for values that do not fit their column.
     """
     with sensitivity(spark, case_sensitive) as sensitive:

@@ -14,12 +14,14 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.sql import types as s
 
 from frazil.catalog.names import full_name, identifier_parts
+from frazil.scan.snapshot_ref import selector_suffix
 from frazil.spark.host.jvm import CATALYST, EXPRESSIONS, SPARK, Jvm, each, jvm_of, listen, scala_seq
 from frazil.spark.host.jvm_plans import NodeKind, kind_of
 from frazil.spark.host.jvm_views import Rule
@@ -67,9 +69,9 @@ def current_namespace(spark: Any) -> tuple[str, ...]:
     return tuple(map(str, spark._jsparkSession.sessionState().catalogManager().currentNamespace()))
 
 
-def with_full_names(spark: Any, sql: str, name_of: Callable[[tuple[str, ...]], tuple[str, ...]]) -> Any:
+def with_full_names(spark: Any, plan: Any, name_of: Callable[[tuple[str, ...]], Sequence[str]]) -> Any:
     """Return a statement's parsed plan in which each table also has the alias of its full name, so that `catalog.db.t.column` is resolved.
-    `name_of`: the full name that parts mean. Raises what Spark's parser raises."""
+    `name_of`: the full name that parts mean."""
     catalyst = getattr(spark._jvm, CATALYST.removesuffix("."))
 
     def named(node: Any) -> Any:
@@ -79,8 +81,50 @@ def with_full_names(spark: Any, sql: str, name_of: Callable[[tuple[str, ...]], t
         return catalyst.plans.logical.SubqueryAlias(catalyst.AliasIdentifier(name, scala_seq(spark, above)), node)
 
     listen(spark)
-    plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(sql)
     return plan.transformUpWithSubqueries(Rule(named))
+
+
+def with_partitions_replaced(spark: Any, plan: Any, is_ours: Callable[[tuple[str, ...]], bool]) -> Any:
+    """Return a statement's parsed plan in which an INSERT OVERWRITE that replaces the partitions of its rows is an INSERT INTO with the
+    option `overwrite-mode`. Spark plans such an overwrite only for tables that its executors write to. `is_ours`: by a table's name."""
+
+    def inserting(node: Any) -> Any:
+        if kind_of(node) != "InsertIntoStatement" or not node.overwrite() or kind_of(node.table()) != NodeKind.UNRESOLVED_RELATION:
+            return node
+        table = node.table()
+        if not is_ours(tuple(map(str, each(table.multipartIdentifier())))):
+            return node
+        fields = {str(node.productElementName(n)): node.productElement(n) for n in range(node.productArity())}
+        options = spark._jvm.java.util.HashMap(table.options().asCaseSensitiveMap())
+        options.put(OVERWRITE_MODE, "dynamic")
+        insensitive = getattr(spark._jvm, SPARK + "sql.util.CaseInsensitiveStringMap")(options)
+        fields["table"] = table.copy(table.multipartIdentifier(), insensitive, table.isStreaming())
+        return node if fields["ifPartitionNotExists"] else node.copy(*({**fields, "overwrite": False}.values()))
+
+    listen(spark)
+    return plan.transformUp(Rule(inserting))
+
+
+def with_targets_of_their_own(spark: Any, plan: Any, is_ours: Callable[[tuple[str, ...]], bool]) -> Any:
+    """Return a statement's parsed plan in which an INSERT names the main branch of its table. Spark 4.1 and 4.2 take the table that is read
+    in the same statement for the one to write to, unless it has another name."""
+
+    def inserting(node: Any) -> Any:
+        if kind_of(node) != "InsertIntoStatement" or kind_of(node.table()) != NodeKind.UNRESOLVED_RELATION:
+            return node
+        table = node.table()
+        parts = tuple(map(str, each(table.multipartIdentifier())))
+        if not is_ours(parts) or selector_suffix(parts[-1]):
+            return node
+        fields = {str(node.productElementName(n)): node.productElement(n) for n in range(node.productArity())}
+        fields["table"] = table.copy(scala_seq(spark, (*parts, "branch_main")), table.options(), table.isStreaming())
+        return node.copy(*fields.values())
+
+    listen(spark)
+    return plan.transformUp(Rule(inserting))
+
+
+OVERWRITE_MODE = "overwrite-mode"
 
 
 def options_of(spark: Any, sql: str, names: Collection[tuple[str, ...]]) -> list[dict[str, str]]:
@@ -99,6 +143,11 @@ def options_of(spark: Any, sql: str, names: Collection[tuple[str, ...]]) -> list
     listen(spark)
     plan.transformUpWithSubqueries(Rule(look))
     return in_text
+
+
+def has_database(spark: Any, name: str) -> bool:
+    """Tell whether Spark's own catalog has a database."""
+    return bool(spark._jsparkSession.sessionState().catalog().databaseExists(name))
 
 
 def settings_mark(spark: Any) -> Any:
@@ -272,8 +321,8 @@ class CatalogTypes:
         return arguments, constructor
 
     def relation(self, spark: Any, catalog: str, parts: Sequence[str], frame: Any, hidden: int = 0) -> Any:
-        """Return the V1Table that Spark's analyser replaces by the analysed plan of a DataFrame. `hidden`: how many of its columns, the last
-        ones, are metadata columns.
+        """Return the V1Table that Spark's analyser replaces by the analysed plan of a DataFrame. `hidden`: how many of the last columns
+        are metadata columns.
 
         The plan goes through the session's relation cache, under a name of its own for each load, and leaves it when it is old: a query has
         taken it long before (`forget_plans` lets it leave at once).
@@ -298,6 +347,15 @@ class CatalogTypes:
         with self._lock:
             self._table_arguments[0], self._table_arguments[3] = identifier, schema
             return self._table_constructor.newInstance(self._table_arguments)
+
+    @cached_property
+    def hides(self) -> bool:
+        """Tell whether hidden columns can be named above the alias of a table (4.3); in 4.1 and 4.2 a table's plan shows all it has."""
+        view = self.jvm.view
+        spark_class = getattr(view, SPARK + "sql.classic.SparkSession")
+        session = spark_class.active()
+        plan = self._hiding(session.sql("SELECT 1 AS a, 2 AS b").queryExecution().analyzed(), 1)
+        return not getattr(view, CATALYST + "plans.logical.SubqueryAlias").apply("x", plan).metadataOutput().isEmpty()
 
     def _hiding(self, plan: Any, hidden: int) -> Any:
         """Hide the last columns of a plan: `*` leaves them out, and a query that names one gets it, as with metadata columns."""
@@ -376,6 +434,10 @@ class CatalogTypes:
         """Return the transforms among the arguments of `createTable`."""
         return arguments[0].partitions() if len(arguments) == 1 else arguments[1]
 
+    def within(self, prefix: tuple[str, ...]) -> Any:
+        """Return the values for a catalog that is a namespace of another one."""
+        return _Within(self, prefix)
+
     # --- who asks
 
     def asked(self) -> Asked:
@@ -430,6 +492,20 @@ class CatalogTypes:
             case (_, [left, right]) if not name.isidentifier():
                 return f"{left} {name} {right}"
         return f"{name.lower()}({', '.join(children)})"
+
+
+class _Within:
+    """Act as CatalogTypes for a catalog that is a namespace of another one: names begin with the namespace."""
+
+    def __init__(self, types: CatalogTypes, prefix: tuple[str, ...]):
+        self._types, self._prefix = types, prefix
+
+    def names(self, identifier: Any) -> tuple[str, ...]:
+        """Return the parts of an Identifier, the whole namespace first."""
+        return (*self._prefix, *self._types.names(identifier))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._types, name)
 
 
 def catalog_types(spark: Any) -> CatalogTypes:

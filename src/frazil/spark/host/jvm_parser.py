@@ -30,6 +30,9 @@ class Statements(Protocol):
     def may_take(self, text: str) -> bool:
         """Tell by the beginning of a text, at once, whether its plan is of interest."""
 
+    def adapted(self, text: str, plan: Any) -> Any:
+        """Return the plan of a statement that stays Spark's, with what Spark needs to be told of Frazil's tables."""
+
     def takes_refused(self, text: str) -> bool:
         """Tell whether a text that Spark's parser refuses is taken. Raises ParseError for one that is meant for it and wrong."""
 
@@ -45,7 +48,7 @@ R = TypeVar("R")
 
 
 def _throwing(method: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a method that Spark calls, of an object with the attribute `spark`: its errors are thrown in the JVM."""
+    """Make a method that Spark calls, of an object with the attribute `spark`, throw its errors in the JVM."""
 
     @wraps(method)
     def call(*arguments: P.args, **named: P.kwargs) -> R:
@@ -88,7 +91,12 @@ class SessionParser:
             if self._takes_refused(text):
                 return self._procedure.call_of(text)
             raise self._refusal(error) from error
-        return self._exchanged(plan) if self.statements.may_take(text) else plan
+        plan = self._exchanged(plan) if self.statements.may_take(text) else plan
+        return self._adapted(text, plan)
+
+    @_throwing
+    def _adapted(self, text: str, plan: Any) -> Any:
+        return self.statements.adapted(text, plan)
 
     def _refusal(self, error: Exception) -> Exception:
         """Return what ends a call of the parser: its methods declare ParseException, and no other checked exception."""
@@ -187,7 +195,7 @@ def parse_by(spark: Any, statements: Statements) -> SessionParser | None:
 
 
 class _Proxy:
-    """Answer what Java asks of every object."""
+    """Implement what Java asks of every object."""
 
     def hashCode(self) -> int:
         return id(self) & 0x7FFFFFFF

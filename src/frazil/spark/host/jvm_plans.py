@@ -48,6 +48,8 @@ class NodeKind(StrEnum):
     VARIABLE = "VariableReference"
 
 
+_NO_FUNCTIONS = ("With", "CommonExpressionRef")
+"""Expressions that share a value between their parts, for which SQL has no words."""
 _NULL_SAFE: dict[str, bool] = {NodeKind.EQUAL: False, NodeKind.EQUAL_NULL_SAFE: True}
 
 
@@ -193,7 +195,7 @@ def is_builtin(expression: Any, variables: bool = False) -> bool:
     `variables`: variables of SQL are taken, too."""
     name = kind_of(expression)
     is_subquery_or_udf = "UDF" in name or "Subquery" in name or "UDAF" in name or name in (NodeKind.EXISTS, NodeKind.LIST_QUERY)
-    is_other = is_subquery_or_udf or (name == NodeKind.VARIABLE and not variables)
+    is_other = is_subquery_or_udf or name in _NO_FUNCTIONS or (name == NodeKind.VARIABLE and not variables)
     return not is_other and all(is_builtin(c, variables) for c in each(expression.children()))
 
 
@@ -207,7 +209,11 @@ def full_text(spark: Any, expression: Any, qualifiers: Mapping[int, str] | None 
     column's id the name that its text is qualified by, empty for none; variables of SQL are replaced by their values then."""
     if not (expression.deterministic() and is_builtin(expression, variables=qualifiers is not None)):
         return None
-    return expression_sql(expression if qualifiers is None else _qualified(spark, expression, qualifiers))
+    if qualifiers is not None:
+        expression = _qualified(spark, expression, qualifiers)
+        if not is_builtin(expression):
+            return None
+    return expression_sql(expression)
 
 
 def _qualified(spark: Any, expression: Any, qualifiers: Mapping[int, str]) -> Any:
@@ -217,6 +223,8 @@ def _qualified(spark: Any, expression: Any, qualifiers: Mapping[int, str]) -> An
         return expression.withQualifier(scala_seq(spark, [qualifier] if qualifier else []))
     if kind == NodeKind.VARIABLE:
         return expression.varDef().currentValue()
+    if is_instance(spark, EXPRESSIONS + "RuntimeReplaceable", expression):  # its text has the names that it was written with
+        return _qualified(spark, expression.replacement(), qualifiers)
     inside = [_qualified(spark, c, qualifiers) for c in each(expression.children())]
     return expression.withNewChildren(scala_seq(spark, inside)) if inside else expression
 

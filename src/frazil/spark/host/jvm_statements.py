@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 
-from frazil.spark.host.jvm import SPARK, each, listen, scala_seq
+from frazil.spark.host.jvm import EXPRESSIONS, SPARK, each, listen, scala_seq
 from frazil.spark.host.jvm_plans import NodeKind, analysed_plan, column_of, frame_of, is_subquery, kind_of, selected_expressions
 from frazil.spark.host.jvm_views import Rule
 
@@ -117,10 +117,14 @@ class ParsedStatement:
         return self.plan.mergeCondition()
 
     @property
-    def clauses(self) -> list[Action]:
+    def clauses(self) -> list[MergeAction]:
         """Return the clauses of MERGE, those of a kind in order."""
         plan = self.plan
-        kinds = ((plan.matchedActions(), True, False), (plan.notMatchedActions(), False, False), (plan.notMatchedBySourceActions(), False, True))
+        kinds = (
+            (plan.matchedActions(), True, False),
+            (plan.notMatchedActions(), False, False),
+            (plan.notMatchedBySourceActions(), False, True),
+        )
         return [_action(a, matched, by_source) for actions, matched, by_source in kinds for a in each(actions)]
 
     @property
@@ -190,6 +194,11 @@ class ParsedStatement:
         frame_of(self.spark, self.plan if self.around is None else self.around)
 
 
+def parsed_plan(spark: Any, text: str) -> Any:
+    """Return the plan of a statement as the session's parser makes it. Raises PySpark's ParseException."""
+    return spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
+
+
 def parsed_statement(spark: Any, plan: Any) -> ParsedStatement | None:
     """Return a parsed plan as a statement; None for any other plan."""
     kind, around = kind_of(plan), None
@@ -201,15 +210,34 @@ def parsed_statement(spark: Any, plan: Any) -> ParsedStatement | None:
 
 @dataclass(frozen=True)
 class Assignment:
-    """Hold `key = value`: the parts of a column's name, and a Catalyst expression. `is_default`: the value is the word DEFAULT."""
+    """Hold `key = value`: the parts of a column's name, and Catalyst expressions. `is_default`: the value is the word DEFAULT."""
 
     key: Parts
+    target: Any
     value: Any
     is_default: bool
 
 
+    def stores_under(self, spark: Any, policy: str) -> bool:
+        """Tell whether a store assignment policy (ANSI or STRICT) allows a value's type for its column's. For analysed assignments; nested
+        types, of which the policy speaks member by member, are left to the write."""
+        have, want = self.value.dataType(), self.target.dataType()
+        if {kind_of(have), kind_of(want)} & _NESTED or have.typeName() == "void":
+            return True
+        rules = getattr(spark._jvm, EXPRESSIONS + "Cast")
+        return bool((rules.canANSIStoreAssign if policy == "ANSI" else rules.canUpCast)(have, want))
+
+    @property
+    def types(self) -> tuple[str, str]:
+        """Return the types of value and column as Spark writes them, of an analysed assignment."""
+        return str(self.value.dataType().sql()), str(self.target.dataType().sql())
+
+
+_NESTED = {"StructType", "ArrayType", "MapType"}
+
+
 @dataclass(frozen=True)
-class Action:
+class MergeAction:
     """Hold a clause of MERGE. `condition`: a Catalyst expression or None."""
 
     kind: ActionKind
@@ -219,15 +247,22 @@ class Action:
     assignments: Sequence[Assignment]
 
 
-def _action(action: Any, matched: bool, by_source: bool) -> Action:
+def _action(action: Any, matched: bool, by_source: bool) -> MergeAction:
     kind = ActionKind(kind_of(action))
     condition = action.condition()
     assignments = _assignments(action) if kind in (ActionKind.UPDATE, ActionKind.INSERT) else ()
-    return Action(kind, matched, by_source, condition.get() if condition.isDefined() else None, assignments)
+    return MergeAction(kind, matched, by_source, condition.get() if condition.isDefined() else None, assignments)
 
 
 def _assignments(node: Any) -> list[Assignment]:
-    return [Assignment(_key(a.key()), a.value(), _is_default(a.value())) for a in each(node.assignments())]
+    return [Assignment(_key(a.key()), a.key(), _as_written(a.value()), _is_default(a.value())) for a in each(node.assignments())]
+
+
+def _as_written(value: Any) -> Any:
+    """Return a value without the cast to its column's type that the analyser puts around it, as it has not the meaning of a CAST in SQL: it
+    fails for values that do not fit, in every mode."""
+    is_cast = kind_of(value) == NodeKind.CAST and not value.getTagValue(value.USER_SPECIFIED_CAST()).isDefined()
+    return value.child() if is_cast else value
 
 
 def _key(key: Any) -> Parts:

@@ -1,0 +1,99 @@
+"""Serve Frazil's default catalog to SQL: as `default.db.t`, and as `db.t` where Spark has no database `db`.
+
+Spark takes the first part of a name for a catalog if there is one of that name. So the default catalog, and each of its namespaces, is a
+catalog for as long as a statement that names it runs. `default.t` and databases of Spark's own thus stay what they are.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names, home
+from frazil.catalog.names import IN_SQL, identifier_parts, without_blanks
+from frazil.dropin.catalogs import put_served, registered_in
+from frazil.errors import FrazilError, InvalidInput
+from frazil.spark.door.session_catalogs import session_catalogs
+from frazil.spark.host.fall_back import fall_back
+from frazil.spark.host.jvm import NOT_AS_KNOWN, jvm_of
+from frazil.spark.host.jvm_catalog import SESSION_CATALOG, current_catalog, has_database, remove_catalog
+from frazil.sql.served import Served, ServedNamespace
+from frazil.table.load import configured_catalog, loaded_catalogs
+
+_NAME = re.compile(IN_SQL)
+_OF_NAMESPACE = re.compile(rf"\b(?:in|from|use|namespace|database|schema|describe|desc)\s+({IN_SQL})", re.IGNORECASE)
+
+
+def default_is_there(spark: Any) -> bool:
+    """Tell whether the default catalog is configured or exists, since looking for a table must not create it."""
+    if DEFAULT_CATALOG in loaded_catalogs() or (home() / "catalog.db").exists():
+        return True
+    return DEFAULT_CATALOG in configured_names(session_catalogs(spark))
+
+
+def serve_default(spark: Any, text: str) -> None:
+    """Make the default catalog known for a statement that names it, and forget it for others. Does nothing on Spark Connect."""
+    if jvm_of(spark) is None:
+        return
+    try:
+        _serve(spark, text)
+    except NOT_AS_KNOWN as error:
+        fall_back("The default catalog", error, "SQL does not reach its tables; spark.table(…) does.")
+
+
+def _serve(spark: Any, text: str) -> None:
+    registered = registered_in(spark)
+    wanted = _wanted(spark, text) if default_is_there(spark) else set()
+    if not wanted and not registered.passing:
+        return
+    current = current_catalog(spark)
+    for name in registered.passing - wanted - {current}:
+        remove_catalog(spark, name)
+        registered.passing.discard(name)
+    for name in wanted - registered.passing:
+        default = _default(spark)
+        served = default if name == DEFAULT_CATALOG else ServedNamespace(name, lambda d=default: d.catalog, spark)
+        put_served(spark, served)
+        registered.passing.add(name)
+
+
+def _wanted(spark: Any, text: str) -> set[str]:
+    """Return the names in a text under which the default catalog has to be known: its own, and those of its namespaces."""
+    wanted: set[str] = set()
+    seen: set[str] = set()
+    is_sparks = current_catalog(spark) == SESSION_CATALOG
+    of_namespace = {without_blanks(m[1]) for m in _OF_NAMESPACE.finditer(text)}
+    for name in {without_blanks(m[0]) for m in _NAME.finditer(text) if "." in m[0]} | of_namespace:
+        try:
+            first, *rest = identifier_parts(name)
+        except InvalidInput:
+            continue
+        if first == DEFAULT_CATALOG and len(rest) > 1:
+            wanted.add(first)
+        elif is_sparks and first not in seen and first not in (DEFAULT_CATALOG, SESSION_CATALOG):
+            seen.add(first)
+            if first not in registered_in(spark).served and _has_namespace(spark, first) and not has_database(spark, first):
+                wanted.add(first)
+    return wanted
+
+
+def _has_namespace(spark: Any, name: str) -> bool:
+    try:
+        return _default(spark).namespace_exists((name,))
+    except FrazilError:
+        return False
+
+
+def _default(spark: Any) -> Served:
+    """Return the default catalog; one for each place that it is in."""
+    registered = registered_in(spark)
+    state = (str(home()), registered.mark, id(loaded_catalogs().get(DEFAULT_CATALOG)))
+    if registered.default is None or registered.default[0] != state:
+        settings = session_catalogs(spark)
+        load = lambda: loaded_catalogs().get(DEFAULT_CATALOG) or configured_catalog(DEFAULT_CATALOG, settings)
+        registered.default = (state, Served(DEFAULT_CATALOG, load, spark))
+        registered.passing.clear()
+    return registered.default[1]
+
+
+__all__ = ["default_is_there", "serve_default"]

@@ -1,0 +1,175 @@
+"""The doors of PySpark and of the JVM to the catalogs that Frazil serves: sessions, settings, spark.table, spark.catalog, threads, errors."""
+
+import gc
+import threading
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import functions as F
+
+import frazil
+from frazil.errors import NoSuchRefError, Unsupported
+from frazil.spark.catalog.catalog import ServedCatalog
+from frazil.spark.catalog.proxy import Proxy
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def t(run, table_of):
+    run("CREATE TABLE lake.db.t (id BIGINT, s STRING) USING iceberg")
+    run("INSERT INTO lake.db.t VALUES (1, 'a'), (2, 'b')")
+    return table_of("db.t")
+
+
+@pytest.mark.versions
+def test_pyspark_methods_answer_for_a_catalog_of_frazils(spark, lake, t):
+    name, catalog = f"{lake}.db.t", spark.catalog
+    assert spark.table(name).count() == spark.read.table(name).count() == 2
+    assert spark.table(name).select("_pos", "id").filter("_pos = 0").count() == 1
+    assert [row.name for row in catalog.listTables(f"{lake}.db")] == ["t"]
+    assert [column.name for column in catalog.listColumns(name)] == ["id", "s"]
+    assert catalog.getTable(name).name == "t" and catalog.getDatabase(f"{lake}.db").name == "db"
+    assert catalog.tableExists(name) and not catalog.tableExists(f"{lake}.db.no")
+    assert catalog.databaseExists(f"{lake}.db") and not catalog.databaseExists(f"{lake}.no")
+    catalog.cacheTable(name)
+    assert catalog.isCached(name)
+    catalog.uncacheTable(name)
+    assert not catalog.isCached(name)
+    assert lake in [row.name for row in catalog.listCatalogs()]
+    catalog.setCurrentCatalog(lake)
+    catalog.setCurrentDatabase("db")
+    assert (catalog.currentCatalog(), catalog.currentDatabase()) == (lake, "db")
+    assert spark.table("t").count() == 2 and catalog.tableExists("t")
+
+
+@pytest.mark.versions
+def test_pyspark_writers_write_to_a_catalog_of_frazils(spark, lake, t):
+    frame, name = spark.createDataFrame([(3, "c")], "id bigint, s string"), f"{lake}.db.t"
+    frame.writeTo(name).append()
+    frame.write.insertInto(name)
+    frame.write.mode("append").saveAsTable(name)
+    spark.catalog.setCurrentCatalog(lake)
+    spark.catalog.setCurrentDatabase("db")
+    frame.writeTo("t").append()
+    frame.writeTo("w").partitionedBy(F.partitioning.bucket(4, "id")).create()
+    assert spark.table("t").filter("id = 3").count() == 4 and spark.table("w").count() == 1
+
+
+def test_settings_made_later_and_loaded_names_are_catalogs(spark, tmp_path):
+    warehouse = str(tmp_path / "wh")
+    loaded = frazil.load_catalog("named_here", type="path", warehouse=warehouse)
+    loaded.create_namespace("db")
+    loaded.create_table("db.t", "id bigint").append(pa.table({"id": [1]}))
+    assert spark.sql("SELECT id FROM named_here.db.t").collect() == [(1,)]
+    spark.sql("SET spark.sql.catalog.later.type = hadoop")
+    spark.sql(f"SET spark.sql.catalog.later.warehouse = {warehouse}")
+    assert spark.sql("SELECT id FROM later.db.t").collect() == [(1,)]
+    for key in ("type", "warehouse"):
+        spark.conf.unset(f"spark.sql.catalog.later.{key}")
+
+
+def test_the_default_catalog_is_served_by_its_name_and_by_those_of_its_namespaces(spark, home):
+    spark.sql("CREATE TABLE db.t (id INT) USING iceberg")
+    spark.sql("INSERT INTO db.t VALUES (1)")
+    spark.sql("INSERT INTO default.db.t VALUES (2)")
+    assert sorted(frazil.load_table("db.t").scan().to_arrow()["id"].to_pylist()) == [1, 2]
+    assert spark.sql("SELECT count(*) FROM db.t a JOIN default.db.t b ON a.id = b.id").collect() == [(2,)]
+    assert [row.tableName for row in spark.sql("SHOW TABLES IN db").collect()] == ["t"]
+    spark.sql("CREATE TABLE default.own (id INT) USING parquet")
+    try:
+        assert spark.sql("SELECT count(*) FROM default.own").collect() == [(0,)]
+        assert "db" not in [row.catalog for row in spark.sql("SHOW CATALOGS").collect()]
+    finally:
+        spark.sql("DROP TABLE default.own")
+
+
+def test_a_new_session_of_a_prepared_one_knows_its_own_catalogs(spark, lake, t, tmp_path):
+    other = spark.newSession()
+    for key in ("type", "uri", "warehouse"):
+        other.conf.set(f"spark.sql.catalog.{lake}.{key}", spark.conf.get(f"spark.sql.catalog.{lake}.{key}"))
+    assert other.sql(f"SELECT count(*) FROM {lake}.db.t").collect() == [(2,)]
+    other.conf.set(f"spark.sql.catalog.{lake}.uri", f"sqlite:///{tmp_path}/other.db")
+    other.sql(f"CREATE NAMESPACE {lake}.db")
+    other.sql(f"CREATE TABLE {lake}.db.t (id INT) USING iceberg")
+    assert other.sql(f"SELECT count(*) FROM {lake}.db.t").collect() == [(0,)]
+    assert spark.sql(f"SELECT count(*) FROM {lake}.db.t").collect() == [(2,)]
+
+
+def test_errors_of_frazils_reach_the_caller_as_they_were_raised(spark, lake, t, caplog):
+    with pytest.raises(NoSuchRefError, match="nope") as raised:
+        spark.sql(f"SELECT * FROM {lake}.db.t VERSION AS OF 'nope'").collect()
+    with pytest.raises(Unsupported, match="only tables and branches take writes"):
+        spark.sql(f"INSERT INTO {lake}.db.t.files VALUES (1)")
+    assert "py4j" not in str(raised.value).lower() and not caplog.records
+
+
+def test_threads_read_and_write_through_sql(spark, lake, t):
+    failures = []
+
+    def work(number):
+        try:
+            spark.sql(f"INSERT INTO {lake}.db.t VALUES ({number}, 'x')")
+            assert spark.sql(f"SELECT count(*) FROM {lake}.db.t WHERE id = {number}").collect() == [(1,)]
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(10, 14)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+def test_a_thread_of_the_jvm_without_a_python_caller_reads_a_table(spark, lake, t):
+    jvm, name = spark._jvm, f"{lake}.db.t"
+    dataset = spark._jsparkSession.sql("SELECT 1")  # java.util.concurrent runs what a Python object cannot start: a Java method by name
+    del dataset
+    pool = jvm.java.util.concurrent.Executors.newFixedThreadPool(1)
+
+    class Counting:
+        def __init__(self):
+            self.rows = None
+
+        def run(self):
+            self.rows = spark._jsparkSession.sql(f"SELECT count(*) FROM {name}").first().getLong(0)
+
+        class Java:
+            implements = ["java.lang.Runnable"]
+
+    counting = Counting()
+    try:
+        pool.submit(counting).get()
+    finally:
+        pool.shutdown()
+    assert counting.rows == 2
+
+
+@pytest.mark.versions
+def test_proxies_answer_every_method_of_the_interfaces_that_they_implement(spark):
+    def classes(of):
+        return [of, *(c for sub in of.__subclasses__() for c in classes(sub))]
+
+    find, is_static = spark._jvm.java.lang.Class.forName, spark._jvm.java.lang.reflect.Modifier.isStatic
+    lacking = []
+    for proxy in classes(Proxy):
+        for interface in getattr(getattr(proxy, "Java", None), "implements", ()):
+            methods = {str(m.getName()) for m in find(interface).getMethods() if not is_static(m.getModifiers())}
+            lacking += [f"{proxy.__name__}.{m}" for m in sorted(methods) if not hasattr(proxy, m)]
+    assert lacking == [] and any(c is ServedCatalog for c in classes(Proxy))
+
+
+def test_objects_of_a_statement_are_collected_after_it(spark, lake, t):
+    pool = spark.sparkContext._gateway.gateway_property.pool
+
+    def some_statements(count):
+        for n in range(count):
+            spark.sql(f"SELECT count(*) FROM {lake}.db.t WHERE id = {n}").collect()
+        for _ in range(3):
+            gc.collect()
+            spark._jvm.System.gc()
+        return len(pool)
+
+    first = some_statements(10)
+    assert some_statements(40) < first + 60

@@ -1,0 +1,142 @@
+"""Statements of Spark SQL over a catalog of Frazil's, each with the rows that it gives; statements without rows are run for what follows."""
+
+import pytest
+from pyspark.errors import AnalysisException
+
+pytestmark = pytest.mark.spark
+
+READS = [
+    ("CREATE TABLE lake.db.t (id BIGINT NOT NULL, s STRING, p INT) USING iceberg PARTITIONED BY (p)", None),
+    ("INSERT INTO lake.db.t VALUES (1, 'a', 1), (2, 'b', 2)", None),
+    ("ALTER TABLE lake.db.t CREATE TAG v1", None),
+    ("ALTER TABLE lake.db.t CREATE BRANCH audit", None),
+    ("INSERT INTO lake.db.t VALUES (3, 'c', 1)", None),
+    ("SELECT * FROM lake.db.t ORDER BY id", [(1, "a", 1), (2, "b", 2), (3, "c", 1)]),
+    ("SELECT lake.db.t.id, db.t.s, t.p FROM lake.db.t WHERE lake.db.t.id = 1", [(1, "a", 1)]),
+    ("SELECT x.id FROM lake.db.t AS x WHERE x.p = 2", [(2,)]),
+    ("SELECT count(*) FROM lake.db.t VERSION AS OF 'v1'", [(2,)]),
+    ("SELECT count(*) FROM lake.db.t FOR SYSTEM_VERSION AS OF 'audit'", [(2,)]),
+    ("SELECT count(*) FROM lake.db.t TIMESTAMP AS OF current_timestamp()", [(3,)]),
+    ("SELECT count(*) FROM lake.db.t.tag_v1", [(2,)]),
+    ("SELECT count(*) FROM lake.db.t.branch_audit", [(2,)]),
+    ("SELECT count(*) FROM lake.db.t WITH ('branch' = 'audit')", [(2,)]),
+    ("SELECT a.id, b.id FROM lake.db.t a LEFT JOIN lake.db.t VERSION AS OF 'v1' b ON a.id = b.id ORDER BY 1", [(1, 1), (2, 2), (3, None)]),
+    ("SELECT a.id FROM lake.db.t a JOIN lake.db.t b USING (id) ORDER BY 1", [(1,), (2,), (3,)]),
+    ("WITH c AS (SELECT * FROM lake.db.t) SELECT count(*) FROM c WHERE EXISTS (SELECT 1 FROM lake.db.t t WHERE t.id = c.id AND p = 1)", [(2,)]),
+    ("SELECT /*+ BROADCAST(a) */ count(*) FROM lake.db.t a JOIN lake.db.t b ON a.id = b.id", [(3,)]),
+    ("SELECT _pos, _partition.p, _spec_id, _deleted, _file LIKE '%.parquet' FROM lake.db.t WHERE id = 2", [(0, 2, 0, False, True)]),
+    ("SELECT count(DISTINCT a._file) FROM lake.db.t a JOIN lake.db.t b ON a.id = b.id WHERE b._pos = 0", [(3,)]),
+    ("SELECT count(*) FROM lake.db.t.files", [(3,)]),
+    ("SELECT operation FROM lake.db.t.snapshots", [("append",), ("append",)]),
+    ("SELECT name, type FROM lake.db.t.refs ORDER BY 1", [("audit", "BRANCH"), ("main", "BRANCH"), ("v1", "TAG")]),
+    ("SELECT count(*) FROM lake.db.t.history h JOIN lake.db.t.snapshots s ON h.snapshot_id = s.snapshot_id", [(2,)]),
+    ("CREATE OR REPLACE TEMPORARY VIEW of_t AS SELECT count(*) AS n FROM lake.db.t", None),
+    ("CREATE OR REPLACE VIEW spark_catalog.default.always AS SELECT count(*) AS n FROM lake.db.t", None),
+    ("INSERT INTO lake.db.t SELECT id + 10, s, p FROM lake.db.t", None),
+    ("SELECT n FROM of_t", [(6,)]),
+    ("SELECT n FROM spark_catalog.default.always", [(6,)]),
+    ("DROP VIEW spark_catalog.default.always", None),
+    ("CACHE TABLE lake.db.t", None),
+    ("INSERT INTO lake.db.t VALUES (50, 'x', 1)", None),
+    ("SELECT count(*) FROM lake.db.t", [(7,)]),
+    ("REFRESH TABLE lake.db.t", []),
+    ("UNCACHE TABLE lake.db.t", []),
+    ("SELECT count(*) FROM lake.db.t", [(7,)]),
+    ("EXECUTE IMMEDIATE 'SELECT max(id) FROM lake.db.t'", [(50,)]),
+    ("USE lake.db", []),
+    ("SELECT count(*) FROM t", [(7,)]),
+    ("SELECT current_database()", [("db",)]),
+    ("SHOW TABLES", [("db", "t", False)]),
+    ("SELECT max(t.id) FROM db.t AS t", [(50,)]),
+]  # fmt: skip
+WRITES = [
+    ("CREATE TABLE lake.db.t (id BIGINT, s STRING, p INT) USING iceberg PARTITIONED BY (p)", None),
+    ("INSERT INTO lake.db.t VALUES (1, 'a', 1)", None),
+    ("INSERT INTO lake.db.t (p, id) VALUES (1, 2)", None),
+    ("INSERT INTO lake.db.t BY NAME SELECT 2 AS p, 3L AS id, 'c' AS s", None),
+    ("INSERT INTO lake.db.t PARTITION (p = 3) VALUES (4, 'd')", None),
+    ("INSERT INTO TABLE lake.db.t SELECT * FROM lake.db.t WHERE false", None),
+    ("SELECT * FROM lake.db.t ORDER BY id", [(1, "a", 1), (2, None, 1), (3, "c", 2), (4, "d", 3)]),
+    ("INSERT OVERWRITE lake.db.t PARTITION (p = 1) VALUES (5, 'e')", None),
+    ("SELECT id, p FROM lake.db.t ORDER BY id", [(3, 2), (4, 3), (5, 1)]),
+    ("INSERT INTO lake.db.t REPLACE WHERE p = 3 AND s = 'd' VALUES (6, 'd', 3)", None),
+    ("SELECT id FROM lake.db.t WHERE p = 3", [(6,)]),
+    ("SET spark.sql.sources.partitionOverwriteMode = dynamic", None),
+    ("INSERT OVERWRITE lake.db.t VALUES (7, 'g', 3)", None),
+    ("INSERT OVERWRITE TABLE lake.db.t PARTITION (p) SELECT 8L, 'h', 2", None),
+    ("SELECT id, p FROM lake.db.t ORDER BY id", [(5, 1), (7, 3), (8, 2)]),
+    ("INSERT OVERWRITE lake.db.t PARTITION (p = 1) VALUES (9, 'i')", None),
+    ("SELECT id, p FROM lake.db.t ORDER BY id", [(7, 3), (8, 2), (9, 1)]),
+    ("RESET spark.sql.sources.partitionOverwriteMode", None),
+    ("INSERT OVERWRITE lake.db.t VALUES (10, 'j', 1)", None),
+    ("SELECT * FROM lake.db.t", [(10, "j", 1)]),
+    ("ALTER TABLE lake.db.t CREATE BRANCH audit", None),
+    ("INSERT INTO lake.db.t.branch_audit VALUES (11, 'k', 1)", None),
+    ("SELECT count(*) FROM lake.db.t.branch_audit", [(2,)]),
+    ("SELECT count(*) FROM lake.db.t", [(1,)]),
+    ("CREATE TABLE lake.db.c USING iceberg PARTITIONED BY (bucket(4, id)) TBLPROPERTIES ('k' = 'v') AS SELECT id, s FROM lake.db.t", None),
+    ("SELECT * FROM lake.db.c", [(10, "j")]),
+    ("SELECT count(*) FROM lake.db.c.snapshots", [(1,)]),
+    ("CREATE OR REPLACE TABLE lake.db.c USING iceberg AS SELECT 1 AS one UNION ALL SELECT 2", None),
+    ("SELECT * FROM lake.db.c ORDER BY 1", [(1,), (2,)]),
+    ("SELECT count(*) FROM lake.db.c.snapshots", [(2,)]),
+    ("REPLACE TABLE lake.db.c (a INT, b STRING) USING iceberg", None),
+    ("SELECT * FROM lake.db.c", []),
+    ("CREATE TABLE IF NOT EXISTS lake.db.c (z INT) USING iceberg", None),
+    ("CREATE TABLE lake.db.n USING iceberg AS SELECT named_struct('x', array(1, 2)) AS s, map('k', 1.5D) AS m, DATE '2026-01-01' AS d", None),
+    ("SELECT s.x[1], m['k'], d = DATE '2026-01-01' FROM lake.db.n", [(2, 1.5, True)]),
+    ("DROP TABLE lake.db.c", None),
+    ("DROP TABLE IF EXISTS lake.db.c", None),
+    ("SHOW TABLES IN lake.db", [("db", "n", False), ("db", "t", False)]),
+    ("BEGIN DECLARE n BIGINT; SET n = (SELECT count(*) FROM lake.db.t); INSERT INTO lake.db.t VALUES (n, 'n', 9); SELECT id FROM lake.db.t WHERE p = 9; END", [(1,)]),
+]  # fmt: skip
+REFUSED = [
+    ("SELECT * FROM lake.db.missing", "TABLE_OR_VIEW_NOT_FOUND"),
+    ("SELECT * FROM lake.missing.t", "TABLE_OR_VIEW_NOT_FOUND"),
+    ("SELECT * FROM lake.db.t.nope", "TABLE_OR_VIEW_NOT_FOUND"),
+    ("SELECT nope FROM lake.db.t", "UNRESOLVED_COLUMN.WITH_SUGGESTION"),
+    ("INSERT INTO lake.db.t VALUES (1)", "INSERT_COLUMN_ARITY_MISMATCH.NOT_ENOUGH_DATA_COLUMNS"),
+    ("INSERT INTO lake.db.t VALUES (1, 'a', 1, 2)", "INSERT_COLUMN_ARITY_MISMATCH.TOO_MANY_DATA_COLUMNS"),
+    ("INSERT INTO lake.db.t VALUES ('x', 'a', 1)", "INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_SAFELY_CAST"),
+    ("INSERT INTO lake.db.t (id, nope) VALUES (1, 2)", "UNRESOLVED_COLUMN.WITH_SUGGESTION"),
+    ("INSERT INTO lake.db.t PARTITION (s = 'x') VALUES (1, 2)", "NON_PARTITION_COLUMN"),
+    ("CREATE TABLE lake.db.t (id INT) USING iceberg", "TABLE_OR_VIEW_ALREADY_EXISTS"),
+    ("CREATE TABLE lake.missing.t (id INT) USING iceberg", "SCHEMA_NOT_FOUND"),
+    ("DROP TABLE lake.db.missing", "TABLE_OR_VIEW_NOT_FOUND"),
+    ("SHOW TABLES IN lake.missing", "SCHEMA_NOT_FOUND"),
+    ("USE lake.missing", "SCHEMA_NOT_FOUND"),
+]  # fmt: skip
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize("statements", [READS, WRITES], ids=["reads", "writes"])
+def test_statements_give_the_rows_that_the_table_says(run, statements):
+    for text, rows in statements:
+        answer = run(text)
+        if rows is not None:
+            assert answer == rows, text
+
+
+@pytest.mark.versions
+def test_what_spark_refuses_is_refused_in_sparks_own_words(run):
+    run("CREATE TABLE lake.db.t (id BIGINT, s STRING, p INT) USING iceberg PARTITIONED BY (p)")
+    for text, condition in REFUSED:
+        with pytest.raises(AnalysisException) as refused:
+            run(text)
+        assert refused.value.getCondition() == condition, (text, str(refused.value)[:300])
+        assert "py4j" not in str(refused.value) and "Traceback" not in str(refused.value)
+
+
+def test_a_statement_is_one_snapshot(run, table_of):
+    run("CREATE TABLE lake.db.t (id BIGINT, p INT) USING iceberg")
+    run("INSERT INTO lake.db.t SELECT id, 1 FROM range(0, 100, 1, 4)")
+    run("INSERT OVERWRITE lake.db.t SELECT id, 2 FROM range(5)")
+    assert [s.summary["operation"] for s in table_of("db.t").snapshots()] == ["append", "overwrite"]
+
+
+def test_queries_are_read_by_sparks_own_scan_and_explain_names_table_and_snapshot(run, lake, table_of):
+    run("CREATE TABLE lake.db.t (id BIGINT, s STRING) USING iceberg")
+    run("INSERT INTO lake.db.t VALUES (1, 'a')")
+    plan = run("EXPLAIN SELECT s FROM lake.db.t WHERE id = 1")[0][0]
+    assert "Batched: true" in plan and "PushedFilters: [IsNotNull(id), EqualTo(id,1)]" in plan
+    assert f"{lake}.db.t snapshot {table_of('db.t').current_snapshot().snapshot_id}" in plan

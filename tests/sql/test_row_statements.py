@@ -1,0 +1,270 @@
+"""DELETE, UPDATE, MERGE, TRUNCATE and ANALYZE through `spark.sql`, from the statement as Spark has parsed it."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.errors import AnalysisException, ParseException
+
+import frazil
+from frazil.errors import InvalidInput, NoSuchRefError, SchemaMismatch, Unsupported
+from tests.sql.statements_on_spark import lake_of
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def lake(spark, tmp_path):
+    with lake_of(spark, tmp_path) as lake:
+        yield lake
+
+
+# DELETE -------------------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize(
+    "text, left",
+    [
+        ("DELETE FROM lake.db.t WHERE id = 1", [2, 3, 4]),
+        ("delete from lake.db.t as x where x.id > 2 and x.s in ('c', 'd');", [1, 2]),
+        ("DELETE FROM lake.db.t WHERE lake.db.t.st.a = 2 OR db.t.v = 30 OR t.s <=> 'd'", [1]),
+        ("DELETE FROM lake.db.t WHERE id = 1 OR nullif(v, 20) IS NULL", [3, 4]),
+        ("DELETE FROM lake.db.t", []),
+        ("TRUNCATE TABLE lake.db.t", []),
+        ("/* first */ DELETE -- why\n FROM `lake`.`db`.`t` WHERE `id` /* (= 2) */ = 3", [1, 2, 4]),
+    ],
+)
+def test_delete_removes_the_rows_of_its_condition_in_one_snapshot(lake, text, left):
+    lake.table()
+    frame = lake.sql(text.replace("`lake`", f"`{lake.name}`"))
+    assert frame.columns == [] and frame.collect() == []
+    assert [i for (i,) in lake.rows("id")] == left
+    assert lake.snapshots() == 2
+    assert frazil.last_result(lake.spark).rows_deleted == 4 - len(left)
+
+
+@pytest.mark.parametrize(
+    "text, left",
+    [
+        ("DELETE FROM lake.db.t WHERE id IN (SELECT max(id) FROM lake.db.t)", [1, 2, 3]),
+        ("DELETE FROM lake.db.t WHERE EXISTS (SELECT 1 FROM lake.db.t u WHERE u.id = t.id + 2)", [3, 4]),
+        ("WITH two AS (SELECT 2L AS x) DELETE FROM lake.db.t WHERE id NOT IN (SELECT x FROM two)", [2]),
+    ],
+)
+def test_sub_queries_see_our_tables_spark_s_and_the_names_of_with(lake, text, left):
+    lake.table()
+    lake.sql(text)
+    assert [i for (i,) in lake.rows("id")] == left
+
+
+def test_a_delete_of_whole_partitions_is_a_change_of_metadata(lake):
+    lake.table(partition_by=["s"])
+    lake.sql("DELETE FROM lake.db.t WHERE s = 'a'")
+    summary = lake.catalog.load_table("db.t").current_snapshot().summary
+    assert summary["operation"] == "delete" and summary["deleted-data-files"] == "1" and "added-data-files" not in summary
+
+
+@pytest.mark.versions
+def test_names_are_looked_up_in_the_current_catalog_and_namespace(lake):
+    lake.table()
+    lake.spark.sql(f"USE {lake.name}.db")
+    lake.spark.sql("DELETE FROM t WHERE id = 1")
+    lake.spark.sql(f"USE {lake.name}")
+    lake.spark.sql("UPDATE db.t SET v = 0 WHERE id = 2")
+    lake.spark.sql("USE spark_catalog")
+    with pytest.raises(AnalysisException, match="cannot be found"):
+        lake.spark.sql("DELETE FROM db.t WHERE id = 3")
+    assert lake.rows() == [(2, 0), (3, 30), (4, 40)]
+
+
+# UPDATE -------------------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.versions
+def test_update_sets_columns_struct_members_and_defaults(lake):
+    t = lake.table(format_version=3)
+    with t.update_schema() as update:
+        update.add_column("d", "string", default_value="new")
+    lake.sql("UPDATE lake.db.t SET v = v + 1, st.a = t.v * 2, s = DEFAULT, d = 'x' WHERE db.t.id >= 3")
+    lake.sql("UPDATE lake.db.t AS u SET u.d = DEFAULT WHERE u.id = 3")
+    assert lake.rows("id", "v", "s", "st", "d") == [
+        (1, 10, "a", {"a": 1, "b": "x"}, "new"),
+        (2, 20, "b", {"a": 2, "b": "x"}, "new"),
+        (3, 31, None, {"a": 60, "b": "x"}, "new"),
+        (4, 41, None, {"a": 80, "b": "x"}, "x"),
+    ]
+
+
+def test_update_takes_values_of_sub_queries(lake):
+    lake.table()
+    lake.sql("UPDATE lake.db.t SET v = (SELECT count(*) FROM lake.db.t u), s = (SELECT max(s) FROM lake.db.t) WHERE id = 1")
+    assert lake.rows("id", "v", "s")[0] == (1, 4, "d")
+
+
+@pytest.mark.parametrize(
+    "text, error, match",
+    [
+        ("UPDATE lake.db.t SET v = nope", AnalysisException, r"(?s)UNRESOLVED_COLUMN.*`nope`.*line 1 pos 2\d"),
+        ("UPDATE lake.db.t SET nope = 1", AnalysisException, "UNRESOLVED_COLUMN.*`nope`"),
+        ("UPDATE lake.db.t SET v = 1, v = 2", InvalidInput, "v"),
+        ("UPDATE lake.db.t SET st.a = 1, st = NULL", InvalidInput, "st"),
+        ("UPDATE lake.db.t SET v = 'x'", SchemaMismatch, "cannot safely cast STRING to INT"),
+        ("DELETE FROM lake.db.t AS x WHERE t.id = 1", AnalysisException, "UNRESOLVED_COLUMN.*`t`.`id`"),
+        ("DELETE FROM lake.db.t WHERE rand() > 2", AnalysisException, "(?i)non.?deterministic"),
+        ("DELETE FROM lake.db.nope WHERE id = 1", AnalysisException, "(?s)TABLE_OR_VIEW_NOT_FOUND.*line 1 pos 12"),
+        ("DELETE FROM lake.db.t WHERE id ==== 1", ParseException, "PARSE_SYNTAX_ERROR"),
+        ("DELETE FROM lake.db.t.tag_x WHERE id = 1", InvalidInput, "only branches take writes"),
+        ("DELETE FROM lake.db.t.branch_nope WHERE id = 1", NoSuchRefError, "does not exist"),
+        ("ALTER TABLE lake.db.t ADD PARTITION FIELD foo(id)", InvalidInput, "Syntax error at or near 'foo'"),
+        ("ALTER TABLE lake.db.t CREATE BRANCH main", InvalidInput, "main"),
+        ("MERGE INTO lake.db.t USING (SELECT 1L AS k) q ON t.id = q.nope WHEN MATCHED THEN DELETE", AnalysisException, "`q`.`nope`"),
+        ("MERGE INTO lake.db.t USING (SELECT 1L AS id) q ON t.id = q.id WHEN MATCHED THEN UPDATE SET *", AnalysisException, "UNRESOLVED"),
+        ("MERGE INTO lake.db.t USING (SELECT explode(array(1L, 1L)) AS id) q ON t.id = q.id WHEN MATCHED THEN UPDATE SET v = 0",
+         InvalidInput, "more than one source row"),
+    ],
+)  # fmt: skip
+def test_errors_are_spark_s_own_or_ours_and_nothing_is_written(lake, text, error, match):
+    lake.table()
+    with pytest.raises(Exception, match=match) as raised:
+        lake.sql(text)
+    assert isinstance(raised.value, error) or (error is InvalidInput and isinstance(raised.value, ValueError)), type(raised.value)
+    assert lake.snapshots() == 1 and len(lake.rows()) == 4
+
+
+def test_the_store_assignment_policy_of_the_session_decides_which_types_are_taken(lake):
+    lake.table()
+    key = "spark.sql.storeAssignmentPolicy"
+    try:
+        lake.spark.conf.set(key, "STRICT")
+        with pytest.raises(SchemaMismatch, match="BIGINT to INT"):
+            lake.sql("UPDATE lake.db.t SET v = id")
+        lake.spark.conf.set(key, "LEGACY")
+        with pytest.raises(Unsupported, match="LEGACY"):
+            lake.sql("UPDATE lake.db.t SET v = 1")
+    finally:
+        lake.spark.conf.unset(key)
+    lake.sql("UPDATE lake.db.t SET v = id + 1")
+    assert lake.rows() == [(1, 2), (2, 3), (3, 4), (4, 5)]
+
+
+# MERGE --------------------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def source(lake):
+    lake.spark.createDataFrame([(3, 300, "z"), (9, 900, "n")], "id long, v int, s string").createOrReplaceTempView("changes")
+    yield
+    lake.spark.catalog.dropTempView("changes")
+
+
+@pytest.mark.versions
+def test_merge_runs_all_kinds_of_clauses(lake, source):
+    lake.table()
+    lake.sql(
+        """MERGE INTO lake.db.t USING changes ON t.id = changes.id
+        WHEN MATCHED AND changes.v > 1000 THEN DELETE
+        WHEN MATCHED THEN UPDATE SET v = changes.v, t.s = concat(t.s, changes.s), st.a = -1
+        WHEN NOT MATCHED AND changes.v < 0 THEN INSERT (id) VALUES (changes.id)
+        WHEN NOT MATCHED BY TARGET THEN INSERT (id, v, s) VALUES (changes.id, changes.v, DEFAULT)
+        WHEN NOT MATCHED BY SOURCE AND t.id = 1 THEN DELETE
+        WHEN NOT MATCHED BY SOURCE AND t.id = 2 THEN UPDATE SET v = t.v + 1"""
+    )
+    assert lake.rows("id", "v", "s", "st") == [
+        (2, 21, "b", {"a": 2, "b": "x"}),
+        (3, 300, "cz", {"a": -1, "b": "x"}),
+        (4, 40, "d", {"a": 4, "b": "x"}),
+        (9, 900, None, None),
+    ]
+    assert lake.snapshots() == 2
+
+
+@pytest.mark.parametrize(
+    "using",
+    [
+        "(SELECT id, v, s, NULL AS st FROM changes) AS c",
+        "lake.db.source c",
+        "c",
+    ],
+)
+def test_a_source_is_a_query_a_table_or_a_name_of_with(lake, source, using):
+    lake.table()
+    lake.table("db.source")
+    lake.sql("MERGE INTO lake.db.source s USING changes c ON s.id = c.id WHEN MATCHED THEN UPDATE SET v = c.v, s = c.s, st = NULL")
+    lake.sql("DELETE FROM lake.db.source WHERE id <> 3")
+    lake.sql("INSERT INTO lake.db.source VALUES (9, 900, 'n', NULL)")
+    text = f"MERGE INTO lake.db.t AS t USING {using} ON t.id = c.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    lake.sql(f"WITH c AS (SELECT id, v, s, NULL AS st FROM changes) {text}" if using == "c" else text)
+    assert lake.rows("id", "v", "s", "st")[2:] == [(3, 300, "z", None), (4, 40, "d", {"a": 4, "b": "x"}), (9, 900, "n", None)]
+
+
+def test_merge_with_schema_evolution_adds_the_columns_of_the_source(lake):
+    lake.table()
+    lake.sql(
+        "MERGE WITH SCHEMA EVOLUTION INTO lake.db.t t USING (SELECT 2L AS id, 5 AS v, 'q' AS s, t.st, 3.5D AS extra FROM lake.db.t t WHERE id = 2) n "
+        "ON t.id = n.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
+    assert lake.rows("id", "v", "extra") == [(1, 10, None), (2, 5, 3.5), (3, 30, None), (4, 40, None)]
+
+
+# Parameters, variables, branches --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.versions
+def test_parameters_variables_and_frames_are_taken(lake):
+    lake.table()
+    lake.sql("DELETE FROM lake.db.t WHERE id = :x", {"x": 4})
+    lake.sql("UPDATE lake.db.t SET v = ? WHERE id = ?", [7, 3])
+    lake.sql("UPDATE IDENTIFIER(:name) SET s = 'by name' WHERE id = 1", {"name": f"{lake.name}.db.t"})
+    lake.sql("MERGE INTO lake.db.t USING {df} AS d ON t.id = d.id WHEN MATCHED THEN UPDATE SET v = 8", df=lake.spark.range(1, 2))
+    lake.sql("DECLARE OR REPLACE VARIABLE i BIGINT DEFAULT 2")
+    lake.sql("UPDATE lake.db.t SET v = i + 1 WHERE id = i")
+    lake.sql("EXECUTE IMMEDIATE 'DELETE FROM lake.db.t WHERE id = ?' USING 3")
+    lake.sql("DROP TEMPORARY VARIABLE i")
+    assert lake.rows("id", "v", "s") == [(1, 8, "by name"), (2, 3, "b")]
+
+
+def test_writes_go_to_the_branch_that_the_name_or_the_session_selects(lake):
+    t = lake.table(properties={"write.wap.enabled": "true"})
+    lake.sql("ALTER TABLE lake.db.t CREATE BRANCH audit")
+    lake.sql("UPDATE lake.db.t.branch_audit SET v = 0")
+    lake.sql("MERGE INTO lake.db.t.branch_audit b USING (SELECT 1L AS id) n ON b.id = n.id WHEN MATCHED THEN DELETE")
+    assert lake.rows(branch="audit") == [(2, 0), (3, 0), (4, 0)]
+    lake.spark.conf.set("spark.wap.branch", "wap")
+    try:
+        lake.sql("DELETE FROM lake.db.t WHERE id < 4")
+    finally:
+        lake.spark.conf.unset("spark.wap.branch")
+    assert lake.rows(branch="wap") == [(4, 40)]
+    assert len(lake.rows()) == 4 and set(t.refresh().refs()) == {"main", "audit", "wap"}
+
+
+def test_analyze_computes_the_statistics_of_columns(lake):
+    t = lake.table()
+    lake.sql("ANALYZE TABLE lake.db.t COMPUTE STATISTICS FOR COLUMNS id, S")
+    (statistics,) = t.refresh().metadata.statistics
+    assert {field for blob in statistics["blob-metadata"] for field in blob["fields"]} == {1, 3}
+    lake.sql("ANALYZE TABLE lake.db.t COMPUTE STATISTICS")
+
+
+@pytest.mark.versions
+def test_explain_runs_nothing_and_names_the_statement(lake):
+    lake.table()
+    shown = lake.sql("EXPLAIN DELETE FROM lake.db.t WHERE id = 1").first()[0]
+    assert "DeleteFromTable" in shown and lake.snapshots() == 1
+
+
+def test_tables_of_spark_s_are_left_to_spark(lake):
+    lake.spark.sql("CREATE OR REPLACE TEMP VIEW of_spark AS SELECT 1 AS id")
+    with pytest.raises(Exception, match="(?i)not supported|Unexpected table relation|temporary view|cannot") as raised:
+        lake.spark.sql("DELETE FROM of_spark WHERE id = 1")
+    assert "frazil" not in str(raised.value)
+    lake.spark.catalog.dropTempView("of_spark")
+
+
+def test_frazil_sql_serves_a_session_that_was_not_prepared(plain_spark, tmp_path):
+    other = plain_spark.newSession()
+    with lake_of(other, tmp_path) as lake:
+        lake.table()
+        frazil.sql(f"DELETE FROM {lake.name}.db.t WHERE id = :x", other, {"x": 1})
+        assert frazil.last_result(other).rows_deleted == 1
+        assert frazil.sql(f"SELECT id FROM {lake.name}.db.t ORDER BY id", other).first()[0] == 2
