@@ -5,7 +5,6 @@ import itertools
 import pytest
 
 import frazil
-from frazil.spark.host.jvm import jvm_of, set_active
 
 _names = itertools.count()
 
@@ -32,10 +31,9 @@ def run(spark, lake):
 
 
 @pytest.fixture
-def catalog(spark, lake):
+def catalog(lake, tmp_path):
     """The catalog, opened by Frazil's own door."""
-    set_active(spark, jvm_of(spark))
-    return frazil.load_catalog(lake)
+    return frazil.load_catalog(lake, type="jdbc", uri=f"sqlite:///{tmp_path}/lake.db", warehouse=f"{tmp_path}/wh")
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class Column:
+class ResultColumn:
     """Describe an output column of a procedure."""
 
     name: str
@@ -62,7 +62,7 @@ class Procedure:
     text: str
     on: str
     parameters: tuple[Parameter, ...]
-    columns: tuple[Column, ...]
+    columns: tuple[ResultColumn, ...]
     ours: bool = False
     cure: bool = False
     task: StreamTask | None = None
@@ -86,10 +86,10 @@ def _p(name: str, kind: str = STRING, default: object = None, **more: bool | str
     return Parameter(name, kind, default, **more)  # type: ignore[arg-type]
 
 
-def _columns(*names: str, kind: str = BIGINT, nullable: str = "") -> tuple[Column, ...]:
+def _columns(*names: str, kind: str = BIGINT, nullable: str = "") -> tuple[ResultColumn, ...]:
     """Return columns of one type; a name may have another one behind a colon. `nullable`: the names of those that may be null, or "all"."""
     parted = [name.partition(":")[::2] for name in names]
-    return tuple(Column(n, k or kind, nullable == "all" or n in nullable.split()) for n, k in parted)
+    return tuple(ResultColumn(n, k or kind, nullable == "all" or n in nullable.split()) for n, k in parted)
 
 
 TABLE = Parameter("table", STRING, required=True)

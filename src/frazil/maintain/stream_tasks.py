@@ -21,7 +21,7 @@ from frazil.maintain.remove_orphan_files import OrphanRequest, remove_orphan_fil
 from frazil.maintain.retention import RetentionRequest
 from frazil.maintain.rewrite_manifests import rewrite_manifests
 from frazil.maintain.triggers import PREFIX, UpkeepOptions, flag
-from frazil.maintain.upkeep import Procedure, Told, Upkeep
+from frazil.maintain.upkeep import RunTask, Told, Upkeep
 from frazil.spec.durations import duration_ms
 from frazil.spec.metadata import TableMetadata
 
@@ -35,7 +35,7 @@ def upkeep(options: UpkeepOptions, metadata: TableMetadata, on_task: Told | None
     return Upkeep(options, {t.task: _TASKS[t.task](t.arguments, metadata) for t in options.tasks}, on_task)
 
 
-def _rewrite(arguments: Arguments, metadata: TableMetadata) -> Procedure:
+def _rewrite(arguments: Arguments, metadata: TableMetadata) -> RunTask:
     """Check the arguments of a compaction: all but `strategy`, `sort-order` and `where` are its options, such as `min-input-files`."""
     words = _WORDS["rewrite"].words
     strategy, sort_order, where = (arguments.get(word) for word in words)
@@ -45,19 +45,19 @@ def _rewrite(arguments: Arguments, metadata: TableMetadata) -> Procedure:
     return lambda table, branch: rewrite_data_files(table, strategy, sort_order, options, where, branch)
 
 
-def _convert(arguments: Arguments, metadata: TableMetadata) -> Procedure:
+def _convert(arguments: Arguments, metadata: TableMetadata) -> RunTask:
     _refuse_others("convert", arguments)
     return lambda table, branch: convert_equality_deletes(table, arguments.get("where"), branch)
 
 
-def _manifests(arguments: Arguments, metadata: TableMetadata) -> Procedure:
+def _manifests(arguments: Arguments, metadata: TableMetadata) -> RunTask:
     """Rewrite the manifests of main; a stream into another branch cannot have it."""
     _refuse_others("manifests", arguments)
     spec_id = _whole("manifests", "spec-id", arguments.get("spec-id"), 0)
     return lambda table, branch: rewrite_manifests(table, spec_id)
 
 
-def _expire(arguments: Arguments, metadata: TableMetadata) -> Procedure:
+def _expire(arguments: Arguments, metadata: TableMetadata) -> RunTask:
     _refuse_others("expire", arguments)
     age = _age("expire", "max-snapshot-age", arguments.get("max-snapshot-age"), 0)
     retain = _whole("expire", "retain-last", arguments.get("retain-last"), 1)
@@ -70,7 +70,7 @@ def _expire(arguments: Arguments, metadata: TableMetadata) -> Procedure:
     return run
 
 
-def _orphans(arguments: Arguments, metadata: TableMetadata) -> Procedure:
+def _orphans(arguments: Arguments, metadata: TableMetadata) -> RunTask:
     _refuse_others("orphans", arguments)
     age = _age("orphans", "min-age", arguments.get("min-age"), _LEAST_AGE_MS)
     location, mode = arguments.get("location"), arguments.get("prefix-mismatch-mode")
@@ -82,7 +82,7 @@ def _orphans(arguments: Arguments, metadata: TableMetadata) -> Procedure:
     return lambda table, branch: remove_orphan_files(table, request())
 
 
-_TASKS: Mapping[str, Callable[[Arguments, TableMetadata], Procedure]] = {
+_TASKS: Mapping[str, Callable[[Arguments, TableMetadata], RunTask]] = {
     "convert": _convert, "rewrite": _rewrite, "manifests": _manifests, "expire": _expire, "orphans": _orphans,
 }  # fmt: skip
 

@@ -22,7 +22,7 @@ from frazil.spec.metadata import TableMetadata
 from frazil.spec.snapshot import MAIN_BRANCH
 
 _log = logging.getLogger("frazil.maintain")
-Procedure = Callable[[MaintainedTable, str], ProcedureResult]
+RunTask = Callable[[MaintainedTable, str], ProcedureResult]
 """Run a procedure on a branch of a table, with the arguments that the options gave."""
 Told = Callable[[str, ProcedureResult | BaseException], object]
 _AFTER_FAILURE = 10  # batches after which a task that failed, or found the lease taken, is tried again
@@ -36,7 +36,7 @@ class Upkeep:
     """
 
     options: UpkeepOptions
-    procedures: Mapping[str, Procedure]
+    procedures: Mapping[str, RunTask]
     on_task: Told | None = None
     _counted: dict[str, Counted] = field(default_factory=dict)
     _pauses: dict[str, int] = field(default_factory=dict)

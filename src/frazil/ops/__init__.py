@@ -25,6 +25,7 @@ __all__ = [
     "session",
     "stage",
     "step",
+    "table_changes",
     "table_definition",
     "target",
     "views",

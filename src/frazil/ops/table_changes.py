@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 Path: TypeAlias = tuple[str, ...]
 FIRST = ("FIRST", None)
-Position: TypeAlias = tuple[str, str | None]
+ColumnPosition: TypeAlias = tuple[str, str | None]
 """`FIRST`, or ("AFTER", the name of a column of the same struct)."""
 
 
@@ -19,7 +19,7 @@ class AddColumn:
     type_: Any
     nullable: bool = True
     comment: str | None = None
-    position: Position | None = None
+    position: ColumnPosition | None = None
     default: Any = None
 
 
@@ -56,7 +56,7 @@ class ChangeNullable:
 @dataclass(frozen=True)
 class MoveColumn:
     path: Path
-    position: Position
+    position: ColumnPosition
 
 
 @dataclass(frozen=True)

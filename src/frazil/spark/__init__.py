@@ -10,4 +10,4 @@ from frazil.spec.version import check_pyspark
 
 check_pyspark(pyspark.__version__)
 
-__all__ = ["dml", "door", "host", "streams", "types"]
+__all__ = ["catalog", "dml", "door", "host", "streams", "types"]

@@ -24,4 +24,4 @@ class _Callable(ModuleType):
 
 sys.modules[__name__].__class__ = _Callable
 
-__all__ = ["connect", "nodes", "results", "served", "statements"]
+__all__ = ["connect", "nodes", "results", "served", "statements", "view_statements"]

@@ -94,7 +94,7 @@ def _change(update: Any, table: Table, spark: Any, change: changes.ColumnChange)
             update.set_default_value(path, value)
 
 
-def _move(update: Any, path: changes.Path, position: changes.Position) -> None:
+def _move(update: Any, path: changes.Path, position: changes.ColumnPosition) -> None:
     _, after = position
     if after is None:
         update.move_first(path)

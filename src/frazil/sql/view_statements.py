@@ -17,8 +17,8 @@ from frazil.spark.host.jvm_view_statements import ViewStatement, view_statement
 from frazil.sql.served import Served
 
 _OF_RELATIONS = ("DescribeRelation", "DescribeColumn", "ShowCreateTable", "ShowTableProperties", "ShowColumns")
-Answer = tuple[Sequence[tuple[Any, ...]], Sequence[str]]
-_NOTHING: Answer = ((), ())
+StatementRows = tuple[Sequence[tuple[Any, ...]], Sequence[str]]
+_NOTHING: StatementRows = ((), ())
 
 
 def run(spark: Any, text: str, served: Mapping[str, Served]) -> Any:
@@ -50,7 +50,7 @@ def _place(spark: Any, statement: ViewStatement, served: Mapping[str, Served]) -
     return served[current], statement.name if rest else (*current_namespace(spark), first)
 
 
-def _create(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> Answer:
+def _create(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
     name = full_name((calls.name, *parts))
     definition = _defined(spark, name, s_)
     if s_.replace:
@@ -84,27 +84,27 @@ def _defined(spark: Any, name: str, s_: ViewStatement) -> ViewDefinition:
     )
 
 
-def _replace(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> Answer:
+def _replace(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
     before = _definition(calls, parts)
     new = _defined(spark, full_name((calls.name, *parts)), s_)
     calls.replace_view(parts, replace(new, properties=before.properties, schema_mode=before.schema_mode), create=False)
     return _NOTHING
 
 
-def _set(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> Answer:
+def _set(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
     calls.alter_view(parts, (), s_.properties)
     return _NOTHING
 
 
-def _unset(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> Answer:
-    known = _definition(calls, parts).properties
-    if not s_.exists and (missing := next((k for k in s_.keys if k not in known), None)) is not None:
+def _unset(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
+    properties = _definition(calls, parts).properties
+    if not s_.exists and (missing := next((k for k in s_.keys if k not in properties), None)) is not None:
         raise InvalidInput(f"Cannot remove property that is not set: '{missing}'", hint="UNSET TBLPROPERTIES IF EXISTS tolerates it.")
     calls.alter_view(parts, s_.keys, {})
     return _NOTHING
 
 
-def _rename(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> Answer:
+def _rename(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
     to = s_.new_name
     if to[0] == calls.name and len(to) > 1:
         to = to[1:]
@@ -117,7 +117,7 @@ def _rename(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> Answe
     return _NOTHING
 
 
-def _drop(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> Answer:
+def _drop(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
     try:
         calls.drop_view(parts)
     except NoSuchViewError:
@@ -126,7 +126,7 @@ def _drop(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> Answer:
     return _NOTHING
 
 
-def _show(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> Answer:
+def _show(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
     listed = [p for p in calls.list_views(parts) if s_.pattern is None or _matches(p[-1], s_.pattern)]
     return [(full_name(p[:-1]), p[-1], False) for p in sorted(listed)], ("namespace", "viewName", "isTemporary")
 
@@ -136,7 +136,7 @@ def _matches(name: str, pattern: str) -> bool:
     return any(re.fullmatch(part.strip().replace("*", ".*"), name, re.IGNORECASE) for part in pattern.split("|"))
 
 
-def _describe(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> Answer:
+def _describe(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
     definition = _definition(calls, parts)
     rows = [(f.name, f.dataType.simpleString(), (f.metadata or {}).get("comment", "")) for f in definition.columns]
     if s_.extended:
@@ -150,7 +150,7 @@ def _describe(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> Ans
     return rows, ("col_name", "data_type", "comment")
 
 
-def _describe_column(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> Answer:
+def _describe_column(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
     definition = _definition(calls, parts)
     column = next((f for f in definition.columns if f.name.lower() == s_.keys[0].lower()), None)
     if column is None:
@@ -159,7 +159,7 @@ def _describe_column(spark: Any, calls: Served, parts: Parts, s_: ViewStatement)
     return [("col_name", column.name), ("data_type", column.dataType.simpleString()), ("comment", comment)], ("info_name", "info_value")
 
 
-def _show_create(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> Answer:
+def _show_create(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
     definition = _definition(calls, parts)
     quoted = [(full_name((f.name,)), (f.metadata or {}).get("comment")) for f in definition.columns]
     columns = ",\n".join(f"  {name}" + ("" if comment is None else f" COMMENT {_literal(comment)}") for name, comment in quoted)
@@ -170,7 +170,7 @@ def _show_create(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> 
     return [(f"{text}TBLPROPERTIES (\n{properties})\nAS\n{definition.text}\n",)], ("createtab_stmt",)
 
 
-def _show_properties(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> Answer:
+def _show_properties(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
     shown = dict(_shown(_definition(calls, parts)))
     if s_.keys:
         missing = f"View {full_name((calls.name, *parts))} does not have property: {s_.keys[0]}"
@@ -178,7 +178,7 @@ def _show_properties(spark: Any, calls: Served, parts: Parts, s_: ViewStatement)
     return list(shown.items()), ("key", "value")
 
 
-def _show_columns(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> Answer:
+def _show_columns(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
     return [(name,) for name in _definition(calls, parts).columns.names], ("col_name",)
 
 
@@ -199,7 +199,7 @@ def _literal(text: str) -> str:
     return f"'{escaped}'"
 
 
-_RUN: Mapping[str, Callable[[Any, Served, Parts, ViewStatement], Answer]] = {
+_RUN: Mapping[str, Callable[[Any, Served, Parts, ViewStatement], StatementRows]] = {
     "CreateView": _create, "AlterViewAs": _replace, "SetViewProperties": _set, "UnsetViewProperties": _unset, "RenameTable": _rename,
     "DropView": _drop, "ShowViews": _show, "DescribeRelation": _describe, "DescribeColumn": _describe_column,
     "ShowCreateTable": _show_create, "ShowTableProperties": _show_properties, "ShowColumns": _show_columns,

@@ -20,5 +20,5 @@ TableScan, UpsertResult = DataScan, CommitResult
 __all__ = [
     "CatalogTransaction", "CommitResult", "CreateTableTransaction", "DataScan", "FileScanTask", "IncrementalAppendScan", "StaticTable",
     "Table", "TableProperties", "TableScan", "Transaction", "UpsertResult", "caches", "catalog", "create", "engines", "handed", "load",
-    "metadata", "procedure_calls", "refs", "snapshots", "sorting", "static", "statistics", "table", "update", "views",
+    "metadata", "procedure_calls", "refs", "snapshots", "sorting", "static", "statistics", "table", "transaction", "update", "views",
 ]  # fmt: skip

@@ -35,7 +35,7 @@ from frazil.spark.door.read_target import STATE_OPTIONS, ReadRequest, ReadTarget
 from frazil.spark.host import jvm_errors, jvm_relations
 from frazil.spark.host.jvm import implementing
 from frazil.spark.host.jvm_catalog import CATALOG, CatalogTypes
-from frazil.spark.host.jvm_changes import table_changes
+from frazil.spark.host.jvm_changes import namespace_changes, table_changes
 from frazil.spark.host.jvm_relations import HAS_VIEWS
 from frazil.spark.host.settings import session_zone
 
@@ -220,13 +220,7 @@ class ServedCatalog(ServedViews):
             self.calls.create_namespace(tuple(namespace), self.types.pairs(properties))
 
     def alterNamespace(self, namespace: Any, changes: Any) -> None:
-        updates: dict[str, str] = {}
-        removals: list[str] = []
-        for change in changes:
-            if str(change.getClass().getSimpleName()) == "SetProperty":
-                updates[str(change.property())] = str(change.value())
-            else:
-                removals.append(str(change.property()))
+        removals, updates = namespace_changes(changes)
         with self._spark_errors(namespace=namespace):
             self.calls.alter_namespace(tuple(namespace), removals, updates)
 

@@ -83,7 +83,7 @@ FUNCTIONS: dict[str, Callable[[Sequence[str]], Choice]] = {
 }  # fmt: skip
 
 
-class Function(Proxy):
+class SystemFunction(Proxy):
     """Choose the class that computes a function, when Spark knows the types of its arguments."""
 
     Java = implementing(CATALOG + "functions.UnboundFunction")
@@ -111,12 +111,12 @@ def _kind(data_type: Any) -> str:
     return str(data_type.simpleString()).partition("(")[0].partition(" ")[0]
 
 
-def function_of(types: CatalogTypes, spark: Any, parts: Sequence[str]) -> Function | None:
+def function_of(types: CatalogTypes, spark: Any, parts: Sequence[str]) -> SystemFunction | None:
     """Return the function of a name; it is in the namespace `system`, or in none. None: there is none."""
     *namespace, name = parts
     if [n.lower() for n in namespace] not in ([], [SYSTEM]) or name.lower() not in FUNCTIONS:
         return None
-    return Function(types, spark, name.lower())
+    return SystemFunction(types, spark, name.lower())
 
 
 def function_names(namespace: Sequence[str]) -> list[tuple[str, ...]]:

@@ -23,7 +23,7 @@ DEFAULT_MODE = "COMPENSATION"
 
 
 class ServedViews(Proxy):
-    """Answer Spark's calls for views; a part of `ServedCatalog`."""
+    """Implement Spark's calls for views; a part of `ServedCatalog`."""
 
     spark: Any
     calls: Calls

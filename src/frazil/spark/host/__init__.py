@@ -18,6 +18,7 @@ __all__ = [
     "jvm_reads",
     "jvm_relations",
     "jvm_statements",
+    "jvm_view_statements",
     "jvm_views",
     "quiet",
     "session",

@@ -31,7 +31,7 @@ def _path(change: Any) -> changes.Path:
     return tuple(str(name) for name in change.fieldNames())
 
 
-def _position(position: Any) -> changes.Position | None:
+def _position(position: Any) -> changes.ColumnPosition | None:
     if position is None:
         return None
     return changes.FIRST if str(position.getClass().getSimpleName()) == "First" else ("AFTER", str(position.column()))
@@ -63,6 +63,18 @@ _READERS: Mapping[str, Callable[[Any, Any], changes.TableChange]] = {
     "RemoveProperty": lambda _, c: changes.RemoveProperty(str(c.property())),
 }
 _NAMES = {"ClusterBy": "CLUSTER BY", "AddConstraint": "ADD CONSTRAINT", "DropConstraint": "DROP CONSTRAINT"}
+
+
+def namespace_changes(of_java: Any) -> tuple[list[str], dict[str, str]]:
+    """Read an array of `NamespaceChange`: the properties to remove, and those to set."""
+    removals: list[str] = []
+    updates: dict[str, str] = {}
+    for change in of_java:
+        if str(change.getClass().getSimpleName()) == "SetProperty":
+            updates[str(change.property())] = str(change.value())
+        else:
+            removals.append(str(change.property()))
+    return removals, updates
 
 
 def constant(spark: Any, text: str, data_type: s.DataType) -> Any:

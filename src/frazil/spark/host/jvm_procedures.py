@@ -17,11 +17,11 @@ def parameters(types: CatalogTypes, spark: Any, described: Sequence[tuple[str, s
     """Make an array of ProcedureParameter. `described`: the name, the type as SQL text, and whether it is required, of each."""
     kind = getattr(types.jvm.view, _PARAMETER)
     parse = getattr(types.jvm.view, "org.apache.spark.sql.types.DataType").fromDDL
-    made = []
+    built = []
     for name, type_text, required in described:
         builder = getattr(kind, "in")(name, parse(type_text))
-        made.append((builder if required else builder.defaultValue("NULL")).build())
-    return types.array(kind, made)
+        built.append((builder if required else builder.defaultValue("NULL")).build())
+    return types.array(kind, built)
 
 
 def arguments(row: Any, kinds: Sequence[str]) -> list[Any]:
