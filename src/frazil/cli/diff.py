@@ -23,15 +23,29 @@ def diff(table: str, from_snapshot: str, to_snapshot: str | None, rows: bool, li
     scan = found.changes(start_snapshot_id=start, end_snapshot_id=end, net=True)
     counts: Counter[str] = Counter()
     for batch in scan.select(*found.columns[:1]).to_arrow_batch_reader():
-        counts.update({row["values"]: row["counts"] for row in pc.value_counts(batch["_change_type"]).to_pylist()})
+        counts.update(
+            {
+                row["values"]: row["counts"]
+                for row in pc.value_counts(batch["_change_type"]).to_pylist()
+            }
+        )
     facts = {
-        "from_snapshot_id": start, "to_snapshot_id": end, "rows_inserted": counts["INSERT"], "rows_deleted": counts["DELETE"],
-        "files_added": sorted(after - before), "files_removed": sorted(before - after), "schema": _schema_changes(found, start, end),
-    }  # fmt: skip
+        "from_snapshot_id": start,
+        "to_snapshot_id": end,
+        "rows_inserted": counts["INSERT"],
+        "rows_deleted": counts["DELETE"],
+        "files_added": sorted(after - before),
+        "files_removed": sorted(before - after),
+        "schema": _schema_changes(found, start, end),
+    }
     if wants_json():
-        show_json(facts | ({"rows": scan.update(limit=limit).to_arrow().to_pylist()} if rows else {}))
+        show_json(
+            facts | ({"rows": scan.update(limit=limit).to_arrow().to_pylist()} if rows else {})
+        )
         return
-    click.echo(f"{start} .. {end}: +{facts['rows_inserted']:,} rows, -{facts['rows_deleted']:,} rows")
+    click.echo(
+        f"{start} .. {end}: +{facts['rows_inserted']:,} rows, -{facts['rows_deleted']:,} rows"
+    )
     for sign, paths in (("+", facts["files_added"]), ("-", facts["files_removed"])):
         for path in paths:
             click.secho(f"  {sign} {path}", fg="green" if sign == "+" else "red")
@@ -46,7 +60,9 @@ def snapshot_id_of(table: Table, text: str) -> int:
     snapshot = table.snapshot_by_id(int(text)) if text.isdigit() else table.snapshot_by_name(text)
     if snapshot is None:
         hint = "frazil snapshots lists the ids, frazil refs the branches and tags."
-        raise NoSuchSnapshotError(f"There is no snapshot, branch or tag {text}.", hint=hint, table=table.location())
+        raise NoSuchSnapshotError(
+            f"There is no snapshot, branch or tag {text}.", hint=hint, table=table.location()
+        )
     return snapshot.snapshot_id
 
 
@@ -65,5 +81,9 @@ def _schema_changes(table: Table, start: int, end: int) -> list[str]:
     for i in sorted(old.keys() & new.keys()):
         (old_name, a), (new_name, b) = old[i], new[i]
         lines += [f"renamed: {old_name} is {new_name}"] if a.name != b.name else []
-        lines += [f"{new_name}: {a.field_type} is {b.field_type}"] if a.field_type.is_primitive and a.field_type != b.field_type else []
+        lines += (
+            [f"{new_name}: {a.field_type} is {b.field_type}"]
+            if a.field_type.is_primitive and a.field_type != b.field_type
+            else []
+        )
     return lines

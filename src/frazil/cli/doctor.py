@@ -66,12 +66,21 @@ def doctor(catalog: str | None) -> None:
 
 def checks(catalog: str | None) -> Iterator[Check]:
     """Make the checks one by one: the cheap ones first, those that ask servers last."""
-    yield Check("Frazil", "ok", f"{VERSION} on Python {platform.python_version()}, {platform.system()} {platform.machine()}")
+    yield Check(
+        "Frazil",
+        "ok",
+        f"{VERSION} on Python {platform.python_version()}, {platform.system()} {platform.machine()}",
+    )
     yield from _spark()
     for package, extra, purpose in _EXTRAS:
         version = _version(package)
         if version is None:
-            yield Check(package, "absent", f"not installed; needed for: {purpose}", f"pip install 'frazil[{extra}]'")
+            yield Check(
+                package,
+                "absent",
+                f"not installed; needed for: {purpose}",
+                f"pip install 'frazil[{extra}]'",
+            )
         else:
             yield Check(package, "ok", f"{version} ({purpose})")
     for name in [catalog] if catalog else list_catalogs():
@@ -88,7 +97,12 @@ def _version(package: str) -> str | None:
 def _spark() -> Iterator[Check]:
     version = _version("pyspark")
     if version is None:
-        yield Check("PySpark", "absent", f"not installed; tables are read and written as Arrow. Spark needs {PYSPARK}", "pip install 'frazil[spark]'")
+        yield Check(
+            "PySpark",
+            "absent",
+            f"not installed; tables are read and written as Arrow. Spark needs {PYSPARK}",
+            "pip install 'frazil[spark]'",
+        )
         return
     try:
         check_pyspark(version)
@@ -98,11 +112,19 @@ def _spark() -> Iterator[Check]:
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=os.path.join(home, "bin")) if home else shutil.which("java")
     if java is None:
-        where = f"JAVA_HOME is {home}, which has no bin/java" if home else "no java on the PATH, and JAVA_HOME is not set"
-        yield Check("Java", "failed", where, "Install Java 17 or 21, and set JAVA_HOME to its folder.")
+        where = (
+            f"JAVA_HOME is {home}, which has no bin/java"
+            if home
+            else "no java on the PATH, and JAVA_HOME is not set"
+        )
+        yield Check(
+            "Java", "failed", where, "Install Java 17 or 21, and set JAVA_HOME to its folder."
+        )
         return
     try:
-        run = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=20, check=False)
+        run = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=20, check=False
+        )
         text = run.stderr + run.stdout
     except (OSError, subprocess.TimeoutExpired) as e:
         yield Check("Java", "failed", f"{java} does not answer: {e}", "Install Java 17 or 21.")
@@ -110,7 +132,12 @@ def _spark() -> Iterator[Check]:
     match = re.search(r'version "(\d+)', text)
     is_new = match is not None and int(match[1]) >= 17
     told = f"{text.splitlines()[0] if text else 'no version'} at {java}"
-    yield Check("Java", "ok" if is_new else "failed", told, "" if is_new else "Spark 4 needs Java 17 or 21; set JAVA_HOME to it.")
+    yield Check(
+        "Java",
+        "ok" if is_new else "failed",
+        told,
+        "" if is_new else "Spark 4 needs Java 17 or 21; set JAVA_HOME to it.",
+    )
 
 
 def _catalog(name: str) -> Iterator[Check]:
@@ -124,8 +151,17 @@ def _catalog(name: str) -> Iterator[Check]:
             if names:
                 table = catalog.load_table(names[0])
                 table.scan(limit=1).to_arrow()
-                yield Check(f"storage of {name}", "ok", f"{'.'.join(names[0])} was read at {redact_text(table.location())}")
+                yield Check(
+                    f"storage of {name}",
+                    "ok",
+                    f"{'.'.join(names[0])} was read at {redact_text(table.location())}",
+                )
     except FrazilError as e:
         yield Check(what, "failed", e.message, e.hint or "")
     except Exception as e:
-        yield Check(what, "failed", f"{type(e).__name__}: {redact_text(str(e))[:300]}", "Look at its settings: docs/options.md.")
+        yield Check(
+            what,
+            "failed",
+            f"{type(e).__name__}: {redact_text(str(e))[:300]}",
+            "Look at its settings: docs/options.md.",
+        )

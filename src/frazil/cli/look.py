@@ -30,31 +30,60 @@ def tables(namespace: str | None, catalog: str | None) -> None:
     inside = [chosen.identifier_to_tuple(namespace)] if namespace else every_namespace(chosen)
     if namespace and len(inside[0]) > 1 and inside[0][0] == chosen.name:
         inside = [inside[0][1:]]
-    rows = [{"table": full_name((chosen.name, *name))} for one in inside for name in sorted(chosen.list_tables(one))]
+    rows = [
+        {"table": full_name((chosen.name, *name))}
+        for one in inside
+        for name in sorted(chosen.list_tables(one))
+    ]
     show_rows(rows, ["table"], f"no tables in {namespace or f'catalog {chosen.name}'}")
 
 
 def every_namespace(catalog: Catalog, parent: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
     """List the namespaces of a catalog, nested ones too."""
-    return [n for child in sorted(catalog.list_namespaces(parent)) for n in (child, *every_namespace(catalog, child))]
+    return [
+        n
+        for child in sorted(catalog.list_namespaces(parent))
+        for n in (child, *every_namespace(catalog, child))
+    ]
 
 
 def describe(table: str) -> None:
     """Show the overview of a table."""
     found = load_table(table)
     if not isinstance(found, Table):
-        show_facts({"table": table, "columns": [f.name for f in getattr(found, "schema", found.projection)()]}, repr(found))
+        show_facts(
+            {
+                "table": table,
+                "columns": [f.name for f in getattr(found, "schema", found.projection)()],
+            },
+            repr(found),
+        )
         return
     snapshot, schema = found.current_snapshot(), found.schema()
     facts = {
-        "table": full_name(found.name()), "format_version": found.format_version, "location": found.location(),
-        "metadata_location": found.metadata_location, "uuid": found.metadata.table_uuid,
-        "columns": [{"id": f.field_id, "name": f.name, "type": str(f.field_type), "required": f.required, "doc": f.doc} for f in schema.fields],
-        "partition_by": [str(f) for f in found.spec().fields], "sort_by": [str(f) for f in found.sort_order().fields],
+        "table": full_name(found.name()),
+        "format_version": found.format_version,
+        "location": found.location(),
+        "metadata_location": found.metadata_location,
+        "uuid": found.metadata.table_uuid,
+        "columns": [
+            {
+                "id": f.field_id,
+                "name": f.name,
+                "type": str(f.field_type),
+                "required": f.required,
+                "doc": f.doc,
+            }
+            for f in schema.fields
+        ],
+        "partition_by": [str(f) for f in found.spec().fields],
+        "sort_by": [str(f) for f in found.sort_order().fields],
         "identifier_fields": sorted(schema.identifier_field_names()),
-        "snapshot_id": snapshot and snapshot.snapshot_id, "snapshots": len(found.metadata.snapshots.ids),
-        "summary": dict(snapshot.summary) if snapshot else {}, "properties": found.properties,
-    }  # fmt: skip
+        "snapshot_id": snapshot and snapshot.snapshot_id,
+        "snapshots": len(found.metadata.snapshots.ids),
+        "summary": dict(snapshot.summary) if snapshot else {},
+        "properties": found.properties,
+    }
     show_facts(facts, repr(found))
 
 
@@ -98,14 +127,20 @@ def files(table: str, snapshot_id: int | None) -> None:
     """List data files and delete files."""
     rows = opened(table).inspect.files(snapshot_id=snapshot_id)
     few = ["content", "file_path", "file_format", "partition", "record_count", "file_size_in_bytes"]
-    show_arrow(rows if wants_json() else rows.select([n for n in few if n in rows.column_names]), "no files")
+    show_arrow(
+        rows if wants_json() else rows.select([n for n in few if n in rows.column_names]),
+        "no files",
+    )
 
 
 def inspect(table: str, metadata_table: str, snapshot_id: int | None) -> None:
     """Print a metadata table."""
     name = metadata_table.replace("-", "_")
     if name not in (*METADATA_TABLES, "partition_commits"):
-        raise click.UsageError(f"There is no metadata table {metadata_table!r}; there are: {', '.join(METADATA_TABLES)}, partition_commits.")
+        there = ", ".join((*METADATA_TABLES, "partition_commits"))
+        raise click.UsageError(
+            f"There is no metadata table {metadata_table!r}; there are: {there}."
+        )
     arguments = {} if snapshot_id is None else {"snapshot_id": snapshot_id}
     show_arrow(getattr(opened(table).inspect, name)(**arguments), "no rows")
 
@@ -117,7 +152,9 @@ def _scan(table: str, where: str | None, **more: Any) -> Any:
         return found.scan(**chosen)
     if isinstance(found, MetadataTable):
         if where is not None:
-            raise InvalidInput(f"{table} takes no --where.", hint="frazil sql filters metadata tables.")
+            raise InvalidInput(
+                f"{table} takes no --where.", hint="frazil sql filters metadata tables."
+            )
         return found
     return found.update(**chosen)
 
@@ -128,7 +165,12 @@ def head(table: str, where: str | None, columns: str | None, limit: int) -> None
     if columns and not isinstance(scan, MetadataTable):
         scan = scan.select(*(c.strip() for c in columns.split(",")))
     rows = scan.to_arrow().slice(0, limit)
-    show_arrow(rows.select([c.strip() for c in columns.split(",")]) if columns and isinstance(scan, MetadataTable) else rows, "no rows")
+    show_arrow(
+        rows.select([c.strip() for c in columns.split(",")])
+        if columns and isinstance(scan, MetadataTable)
+        else rows,
+        "no rows",
+    )
 
 
 def count(table: str, where: str | None) -> None:
@@ -145,7 +187,19 @@ def explain(table: str, where: str | None, why: str | None) -> None:
     explanation = _scan(table, where).explain()
     if why is not None:
         file = explanation.why(why)
-        show_facts({"file_path": file.file_path, "is_read": file.is_read, "skipped_by": file.skipped_by,
-                    "conditions": [str(c) for c in file.conditions]}, str(file))  # fmt: skip
+        show_facts(
+            {
+                "file_path": file.file_path,
+                "is_read": file.is_read,
+                "skipped_by": file.skipped_by,
+                "conditions": [str(c) for c in file.conditions],
+            },
+            str(file),
+        )
     else:
-        show_facts({**vars(explanation.report)} if hasattr(explanation.report, "__dict__") else {"report": str(explanation)}, str(explanation))
+        show_facts(
+            {**vars(explanation.report)}
+            if hasattr(explanation.report, "__dict__")
+            else {"report": str(explanation)},
+            str(explanation),
+        )

@@ -19,15 +19,26 @@ def copy(source: str, target: str, snapshot_id: int | None) -> None:
     catalog, name = resolve(target)
     catalog.create_namespace_if_not_exists(name[:-1])
     scan = table.scan(snapshot_id=snapshot_id)
-    schema = Schema(*scan.projection().fields, identifier_field_ids=table.schema().identifier_field_ids)
+    schema = Schema(
+        *scan.projection().fields, identifier_field_ids=table.schema().identifier_field_ids
+    )
     creation = catalog.create_table_transaction(
-        name, schema, partition_spec=table.spec(), sort_order=table.sort_order(), properties=table.properties, format_version=table.format_version
+        name,
+        schema,
+        partition_spec=table.spec(),
+        sort_order=table.sort_order(),
+        properties=table.properties,
+        format_version=table.format_version,
     )
     with creation as new:
         new.append(scan.to_arrow_batch_reader())
     copied = catalog.load_table(name)
     snapshot = copied.current_snapshot()
-    facts = {"table": full_name(copied.name()), "snapshot_id": snapshot and snapshot.snapshot_id, "rows": copied.count()}
+    facts = {
+        "table": full_name(copied.name()),
+        "snapshot_id": snapshot and snapshot.snapshot_id,
+        "rows": copied.count(),
+    }
     show_facts(facts, f"{target}: {facts['rows']:,} rows copied")
 
 
@@ -38,13 +49,29 @@ def migrate_to(catalog: str, tables: tuple[str, ...], dry_run: bool, **source: A
     if source["from"]:
         owners |= {source["from"]: load_catalog(source["from"])}
     if len(owners) > 1:
-        raise click.UsageError(f"All tables must be of one catalog; these are of {', '.join(sorted(owners))}.")
+        raise click.UsageError(
+            f"All tables must be of one catalog; these are of {', '.join(sorted(owners))}."
+        )
     owner = next(iter(owners.values()), None) or load_catalog()
     if not named and not source["from"]:
-        raise click.UsageError("Name the tables to move, or --from a catalog all of whose tables are moved.")
-    result = owner.migrate_to(load_catalog(catalog), [parts for _, parts in named] or None, dry_run=dry_run)
-    rows = [{"table": full_name(t.identifier), "metadata_location": t.metadata_location, "problem": None} for t in result.tables]
-    rows += [{"table": full_name(name), "metadata_location": None, "problem": text} for name, text in result.problems]
+        raise click.UsageError(
+            "Name the tables to move, or --from a catalog all of whose tables are moved."
+        )
+    result = owner.migrate_to(
+        load_catalog(catalog), [parts for _, parts in named] or None, dry_run=dry_run
+    )
+    rows = [
+        {
+            "table": full_name(t.identifier),
+            "metadata_location": t.metadata_location,
+            "problem": None,
+        }
+        for t in result.tables
+    ]
+    rows += [
+        {"table": full_name(name), "metadata_location": None, "problem": text}
+        for name, text in result.problems
+    ]
     show_rows(rows, ["table", "metadata_location", "problem"], "no tables")
     if result.problems:
         raise SystemExit(1)

@@ -46,7 +46,9 @@ def plain(value: Any) -> Any:
 
 def show_json(value: Any) -> None:
     """Print a value as JSON, indented in a terminal."""
-    click.echo(json.dumps(plain(value), indent=2 if sys.stdout.isatty() else None, ensure_ascii=False))
+    click.echo(
+        json.dumps(plain(value), indent=2 if sys.stdout.isatty() else None, ensure_ascii=False)
+    )
 
 
 def show_facts(facts: Mapping[str, Any], text: str | None = None) -> None:
@@ -61,7 +63,9 @@ def show_facts(facts: Mapping[str, Any], text: str | None = None) -> None:
             click.echo(f"{name:>{width}}  {plain(value)}")
 
 
-def show_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], nothing: str = "nothing") -> None:
+def show_rows(
+    rows: Sequence[Mapping[str, Any]], columns: Sequence[str], nothing: str = "nothing"
+) -> None:
     """Print rows: a list of objects in JSON, else a table, or `nothing` where there are none."""
     if wants_json():
         show_json([{c: row.get(c) for c in columns} for row in rows])
@@ -75,10 +79,15 @@ def _print_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> N
     """Print lines of cells, numbers to the right. No line is cut: a terminal wraps it, and what reads a pipe wants all of it."""
     cells = [[_cell(row.get(c)) for c in columns] for row in rows]
     widths = [max(len(name), *(len(line[i]) for line in cells)) for i, name in enumerate(columns)]
-    to_the_right = [all(isinstance(row.get(c), int | float | None) for row in rows) for c in columns]
+    to_the_right = [
+        all(isinstance(row.get(c), int | float | None) for row in rows) for c in columns
+    ]
 
     def line(texts: Sequence[str]) -> str:
-        padded = (t.rjust(w) if right else t.ljust(w) for t, w, right in zip(texts, widths, to_the_right, strict=True))
+        padded = (
+            t.rjust(w) if right else t.ljust(w)
+            for t, w, right in zip(texts, widths, to_the_right, strict=True)
+        )
         return "  ".join(padded).rstrip()
 
     click.secho(line(columns), bold=True)
@@ -109,7 +118,12 @@ def show_arrow(table: Any, nothing: str = "nothing") -> None:
 def fail(error: FrazilError) -> NoReturn:
     """Print an error on stderr and exit with 1: `message` and `hint`, in JSON with the error's name and facts."""
     if wants_json():
-        told = {"error": type(error).__name__, "message": error.message, "hint": error.hint, "facts": plain(error.facts)}
+        told = {
+            "error": type(error).__name__,
+            "message": error.message,
+            "hint": error.hint,
+            "facts": plain(error.facts),
+        }
         click.echo(json.dumps(told, ensure_ascii=False), err=True)
     else:
         click.secho("error: ", fg="red", bold=True, nl=False, err=True)

@@ -14,15 +14,23 @@ from frazil.table.table import Table
 def run(procedure: str, **arguments: Any) -> None:
     """Run a procedure and print its output columns."""
     described = BY_NAME[procedure]
-    given = {k: list(v) if isinstance(v, tuple) else v for k, v in arguments.items() if v not in (None, ())}
+    given = {
+        k: list(v) if isinstance(v, tuple) else v
+        for k, v in arguments.items()
+        if v not in (None, ())
+    }
     for parameter in described.parameters:  # `--columns a,b` is `--columns a --columns b`
         if parameter.kind == TEXTS and parameter.name in given:
-            given[parameter.name] = [part.strip() for text in given[parameter.name] for part in text.split(",")]
+            given[parameter.name] = [
+                part.strip() for text in given[parameter.name] for part in text.split(",")
+            ]
     name = given["table"]
     if described.on != ON_CATALOG and "/" in name:
         catalog: Any = _OneTable(load_table(name))
     else:
-        catalog, given["table"] = resolve(name) if described.name != "migrate" else (resolve(name)[0], name)
+        catalog, given["table"] = (
+            resolve(name) if described.name != "migrate" else (resolve(name)[0], name)
+        )
     show_arrow(run_procedure(catalog, described, given), "nothing to do")
 
 
