@@ -104,12 +104,17 @@ def snapshots(table: str) -> None:
         return
     shown = [
         {
-            "committed_at": row["committed_at"], "snapshot_id": row["snapshot_id"], "operation": row["operation"],
-            "added rows": _count(row, "added-records"), "deleted rows": _count(row, "deleted-records"), "rows": _count(row, "total-records"),
-            "files": _count(row, "total-data-files"), "delete files": _count(row, "total-delete-files"),
+            "committed_at": row["committed_at"],
+            "snapshot_id": row["snapshot_id"],
+            "operation": row["operation"],
+            "added rows": _count(row, "added-records"),
+            "deleted rows": _count(row, "deleted-records"),
+            "rows": _count(row, "total-records"),
+            "files": _count(row, "total-data-files"),
+            "delete files": _count(row, "total-delete-files"),
         }
         for row in rows.to_pylist()
-    ]  # fmt: skip
+    ]
     show_rows(shown, list(shown[0]) if shown else [], "no snapshots")
 
 

@@ -103,7 +103,7 @@ def _define(connection: Any, parts: Sequence[str], name: str) -> None:
     if len(parts) == 3:
         connection.execute(f"ATTACH IF NOT EXISTS ':memory:' AS {quoted[0]}")
     connection.execute(f"CREATE SCHEMA IF NOT EXISTS {'.'.join(quoted[:-1])}")
-    connection.execute(f"CREATE VIEW {'.'.join(quoted)} AS SELECT * FROM memory.main.{name}")
+    connection.execute(f"CREATE VIEW {'.'.join(quoted)} AS SELECT * FROM temp.main.{name}")
 
 
 def _double_quoted(name: str) -> str:
