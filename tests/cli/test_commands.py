@@ -137,6 +137,7 @@ def test_every_procedure_is_a_command_with_all_its_parameters(run: Run) -> None:
             shown = run(procedure.name, "--help")
             named = {p.name for p in parameters(procedure)}
             assert shown.exit_code == 0 and named == {p.name for p in procedure.parameters} and procedure.text.split()[0] in shown.stdout
+            assert [p.name for p in parameters(procedure) if p.param_type_name == "option" and not getattr(p, "help", None)] == []
     listed = run("--help").stdout
     assert [name for name, *_ in COMMANDS if f"  {name} " not in listed] == []
 
