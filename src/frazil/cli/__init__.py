@@ -1,0 +1,26 @@
+"""Keep a lake in order from the command line: `frazil describe db.events`, `frazil rewrite-data-files db.events --dry-run`.
+
+Start at `app`, which lists the commands. None has logic of its own: each ends in a call that could be typed in Python, and procedures come
+from the registry `maintain.procedures`. Exit codes: 0, 1 (refused or failed; the message says why), 2 (wrong usage).
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+
+def main() -> None:
+    """Run the command line. Without click and rich (the extra `cli`) it says how to install them."""
+    try:
+        import click  # noqa: F401
+    except ModuleNotFoundError:
+        print(
+            "frazil on the command line needs click and rich: pip install 'frazil[cli]'",
+            file=sys.stderr,
+        )
+        raise SystemExit(2) from None
+    importlib.import_module("frazil.cli.app").run()
+
+
+__all__ = ["main"]

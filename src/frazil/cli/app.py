@@ -1,0 +1,249 @@
+"""List the commands of the command line, each with its options, and open what a command needs when it runs.
+
+Importing this module loads click and the registry of procedures only, so that `frazil --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from frazil.cli.output import fail
+from frazil.cli.procedures import procedure_commands
+from frazil.errors import FrazilError
+from frazil.spec.version import VERSION
+
+_JSON = click.Option(["--json"], is_flag=True, help="Print JSON.")
+
+
+class Command(click.Command):
+    """Run a command; `--json` may stand behind it, too."""
+
+    def __init__(self, *arguments: Any, **named: Any):
+        super().__init__(*arguments, **named)
+        self.params.append(_JSON)
+
+    def invoke(self, context: click.Context) -> Any:
+        """Run the command without `json`, which `output.wants_json` reads of the context, and end an error of Frazil's with its message."""
+        if self.callback is None:
+            return None
+        try:
+            return context.invoke(
+                self.callback, **{k: v for k, v in context.params.items() if k != "json"}
+            )
+        except FrazilError as e:
+            fail(e)
+
+
+class Group(click.Group):
+    """Take `_` for `-` in the names of commands, so that `frazil expire_snapshots` is what SQL calls it, and list commands by topic."""
+
+    topics: dict[str, list[str]] = {}
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        return super().get_command(context, name.replace("_", "-"))
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        for topic, names in self.topics.items():
+            with formatter.section(topic):
+                formatter.write_dl([(n, self.commands[n].get_short_help_str(100)) for n in names])
+
+
+@click.group(
+    cls=Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+)
+@click.version_option(VERSION, prog_name="frazil")
+@click.option("--json", is_flag=True, help="Print JSON.")
+@click.option("--log", is_flag=True, help="Print log messages on stderr.")
+def app(json: bool, log: bool) -> None:
+    """Read, inspect and maintain Apache Iceberg tables.
+
+    TABLE is a name as in [catalog.]namespace.table or the location of a table. Catalogs are configured in .frazil.yaml, .pyiceberg.yaml or
+    the environment (FRAZIL_CATALOG__PROD__URI=…); without any there is one below ./warehouse.
+    """
+    if log:
+        import logging
+
+        logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+
+
+def _later(place: str) -> Callable[..., Any]:
+    """Return a function that imports the one at `module:name` when it is called."""
+    module, _, name = place.partition(":")
+
+    def call(**arguments: Any) -> Any:
+        return getattr(importlib.import_module(f"frazil.cli.{module}"), name)(**arguments)
+
+    return call
+
+
+def _argument(name: str, **more: Any) -> click.Argument:
+    return click.Argument([name], metavar=more.pop("metavar", name.upper()), **more)
+
+
+def _option(name: str, help: str, **more: Any) -> click.Option:
+    return click.Option([f"--{name}"], help=help, **more)
+
+
+_TABLE = _argument("table")
+_SNAPSHOT = _option("snapshot-id", "The snapshot to look at; by default the current one.", type=int)
+_CATALOG = _option(
+    "catalog", "The catalog; by default the one that is called default, or is configured as such."
+)
+_WHERE = _option("where", "A filter in Spark SQL, as in \"id > 5 AND day = DATE '2026-01-01'\".")
+_LIMIT = _option("limit", "How many rows to print.", type=int, default=20, show_default=True)
+
+# name, topic, help, parameters, function
+LOOK, QUERY, CARE, MOVE = "Look at tables", "Query", "Keep in order", "Between catalogs"
+COMMANDS: tuple[tuple[str, str, str, list[click.Parameter], str], ...] = (
+    (
+        "tables",
+        LOOK,
+        "List the tables of a namespace, or of all.",
+        [_argument("namespace", required=False), _CATALOG],
+        "look:tables",
+    ),
+    (
+        "describe",
+        LOOK,
+        "Show a table: location, columns, partitioning, sort order, snapshot, size.",
+        [_TABLE],
+        "look:describe",
+    ),
+    ("schema", LOOK, "Show the columns of a table, with their ids.", [_TABLE], "look:schema"),
+    ("snapshots", LOOK, "List the snapshots, oldest first.", [_TABLE], "look:snapshots"),
+    ("refs", LOOK, "List branches and tags.", [_TABLE], "look:refs"),
+    ("files", LOOK, "List data files and delete files.", [_TABLE, _SNAPSHOT], "look:files"),
+    (
+        "inspect",
+        LOOK,
+        "Print a metadata table: history, partitions, manifests, entries, …",
+        [_TABLE, _argument("metadata_table", metavar="NAME"), _SNAPSHOT],
+        "look:inspect",
+    ),
+    (
+        "diff",
+        LOOK,
+        "Tell what changed between two snapshots: rows, files, schema.",
+        [
+            _TABLE,
+            _argument("from_snapshot", metavar="FROM"),
+            _argument("to_snapshot", metavar="TO", required=False),
+            _option("rows", "Print the changed rows, too.", is_flag=True),
+            _LIMIT,
+        ],
+        "diff:diff",
+    ),
+    (
+        "sql",
+        QUERY,
+        "Run a SQL query: by Spark where it is installed, else by DuckDB or DataFusion.",
+        [
+            _argument("query"),
+            _option(
+                "engine",
+                "What runs the query.",
+                type=click.Choice(["auto", "spark", "duckdb", "datafusion"]),
+                default="auto",
+                show_default=True,
+            ),
+            _option(
+                "limit",
+                "How many rows to print; 0: all.",
+                type=int,
+                default=1000,
+                show_default=True,
+            ),
+        ],
+        "query:sql",
+    ),
+    (
+        "head",
+        QUERY,
+        "Print some rows of a table.",
+        [_TABLE, _WHERE, _option("columns", "Columns, separated by commas."), _LIMIT],
+        "look:head",
+    ),
+    ("count", QUERY, "Count the rows of a table.", [_TABLE, _WHERE], "look:count"),
+    (
+        "explain",
+        QUERY,
+        "Tell what a scan reads and skips, and by which statistics.",
+        [_TABLE, _WHERE, _option("why", "Tell why this data file is read or skipped.")],
+        "look:explain",
+    ),
+    (
+        "report",
+        CARE,
+        "Write a page of HTML about a table's health, or about all tables of a namespace.",
+        [
+            _argument("name"),
+            _option("out", "The file to write; by default the name with .html, in this folder."),
+        ],
+        "look:report",
+    ),
+    (
+        "doctor",
+        CARE,
+        "Check Python, Java, PySpark, packages, catalogs and storage, and say what to do.",
+        [_CATALOG],
+        "doctor:doctor",
+    ),
+    (
+        "copy",
+        MOVE,
+        "Copy a table's rows, schema, partitioning and properties to a new table, which may be in another catalog.",
+        [
+            _argument("source"),
+            _argument("target"),
+            _option("snapshot-id", "The snapshot to copy; by default the current one.", type=int),
+        ],
+        "move:copy",
+    ),
+    (
+        "migrate-to",
+        MOVE,
+        "Move tables to another catalog, without copying data.",
+        [
+            _argument("catalog", metavar="CATALOG"),
+            _argument("tables", nargs=-1, metavar="[TABLE]...", required=False),
+            _option("from", "The catalog to move from; by default that of the tables."),
+            _option("dry-run", "Say what would be moved.", is_flag=True),
+        ],
+        "move:migrate_to",
+    ),
+    (
+        "completion",
+        MOVE,
+        'Print the script that completes commands in a shell: eval "$(frazil completion bash)".',
+        [_argument("shell", type=click.Choice(["bash", "zsh", "fish"]))],
+        "move:completion",
+    ),
+)
+
+
+def _add_commands() -> None:
+    Group.topics = {topic: [] for topic in (LOOK, QUERY, CARE, MOVE)}
+    for name, topic, text, parameters, place in COMMANDS:
+        app.add_command(
+            Command(
+                name, params=list(parameters), help=text, short_help=text, callback=_later(place)
+            )
+        )
+        Group.topics[topic].append(name)
+    for name, text, parameters, callback in procedure_commands(_later("procedures_run:run")):
+        app.add_command(
+            Command(name, params=[*parameters], help=text, short_help=text, callback=callback)
+        )
+        Group.topics[CARE].append(name)
+
+
+_add_commands()
+
+
+def run() -> None:
+    """Run the command that the process was started with."""
+    app(prog_name="frazil")

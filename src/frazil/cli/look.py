@@ -1,0 +1,253 @@
+"""Commands that look at catalogs and tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from frazil.catalog.names import full_name, identifier_parts
+from frazil.cli.output import show_arrow, show_facts, show_json, show_rows, wants_json
+from frazil.errors import FrazilError, InvalidInput
+from frazil.report.overview_page import overview_of
+from frazil.scan.inspect import METADATA_TABLES
+from frazil.table.catalog import Catalog
+from frazil.table.load import list_catalogs, load_catalog, load_table
+from frazil.table.metadata_table import MetadataTable
+from frazil.table.table import Table
+
+
+def opened(name: str) -> Table:
+    """Load a table. Raises InvalidInput for the name of a metadata table or changelog."""
+    table = load_table(name)
+    if not isinstance(table, Table):
+        raise InvalidInput(f"{name} is not a table.", hint=f"frazil head {name} prints its rows.")
+    return table
+
+
+def tables(namespace: str | None, catalog: str | None) -> None:
+    """List the tables of a namespace, or of all namespaces of a catalog."""
+    chosen = load_catalog(catalog)
+    inside = [chosen.identifier_to_tuple(namespace)] if namespace else every_namespace(chosen)
+    if namespace and len(inside[0]) > 1 and inside[0][0] == chosen.name:
+        inside = [inside[0][1:]]
+    rows = [
+        {"table": full_name((chosen.name, *name))}
+        for one in inside
+        for name in sorted(chosen.list_tables(one))
+    ]
+    show_rows(rows, ["table"], f"no tables in {namespace or f'catalog {chosen.name}'}")
+
+
+def every_namespace(catalog: Catalog, parent: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """List the namespaces of a catalog, nested ones too."""
+    return [
+        n
+        for child in sorted(catalog.list_namespaces(parent))
+        for n in (child, *every_namespace(catalog, child))
+    ]
+
+
+def describe(table: str) -> None:
+    """Show the overview of a table."""
+    found = load_table(table)
+    if not isinstance(found, Table):
+        show_facts(
+            {
+                "table": table,
+                "columns": [f.name for f in getattr(found, "schema", found.projection)()],
+            },
+            repr(found),
+        )
+        return
+    snapshot, schema = found.current_snapshot(), found.schema()
+    facts = {
+        "table": full_name(found.name()),
+        "format_version": found.format_version,
+        "location": found.location(),
+        "metadata_location": found.metadata_location,
+        "uuid": found.metadata.table_uuid,
+        "columns": [
+            {
+                "id": f.field_id,
+                "name": f.name,
+                "type": str(f.field_type),
+                "required": f.required,
+                "doc": f.doc,
+            }
+            for f in schema.fields
+        ],
+        "partition_by": [str(f) for f in found.spec().fields],
+        "sort_by": [str(f) for f in found.sort_order().fields],
+        "identifier_fields": sorted(schema.identifier_field_names()),
+        "snapshot_id": snapshot and snapshot.snapshot_id,
+        "snapshots": len(found.metadata.snapshots.ids),
+        "summary": dict(snapshot.summary) if snapshot else {},
+        "properties": found.properties,
+    }
+    show_facts(facts, repr(found))
+
+
+def schema(table: str) -> None:
+    """Show the columns of a table."""
+    found = opened(table).schema()
+    if wants_json():
+        click.echo(found.model_dump_json())
+    else:
+        click.echo(str(found))
+
+
+def snapshots(table: str) -> None:
+    """List the snapshots."""
+    rows = opened(table).inspect.snapshots()
+    if wants_json():
+        show_arrow(rows)
+        return
+    shown = [
+        {
+            "committed_at": row["committed_at"],
+            "snapshot_id": row["snapshot_id"],
+            "operation": row["operation"],
+            "added rows": _count(row, "added-records"),
+            "deleted rows": _count(row, "deleted-records"),
+            "rows": _count(row, "total-records"),
+            "files": _count(row, "total-data-files"),
+            "delete files": _count(row, "total-delete-files"),
+        }
+        for row in rows.to_pylist()
+    ]
+    show_rows(shown, list(shown[0]) if shown else [], "no snapshots")
+
+
+def _count(row: dict[str, Any], key: str) -> int | None:
+    text = dict(row["summary"] or ()).get(key)
+    return int(text) if text is not None and text.isdigit() else None
+
+
+def refs(table: str) -> None:
+    """List branches and tags."""
+    show_arrow(opened(table).inspect.refs(), "no branches, since there is no snapshot")
+
+
+def files(table: str, snapshot_id: int | None) -> None:
+    """List data files and delete files."""
+    rows = opened(table).inspect.files(snapshot_id=snapshot_id)
+    few = ["content", "file_path", "file_format", "partition", "record_count", "file_size_in_bytes"]
+    show_arrow(
+        rows if wants_json() else rows.select([n for n in few if n in rows.column_names]),
+        "no files",
+    )
+
+
+def inspect(table: str, metadata_table: str, snapshot_id: int | None) -> None:
+    """Print a metadata table."""
+    name = metadata_table.replace("-", "_")
+    if name not in (*METADATA_TABLES, "partition_commits"):
+        there = ", ".join((*METADATA_TABLES, "partition_commits"))
+        raise click.UsageError(
+            f"There is no metadata table {metadata_table!r}; there are: {there}."
+        )
+    arguments = {} if snapshot_id is None else {"snapshot_id": snapshot_id}
+    show_arrow(getattr(opened(table).inspect, name)(**arguments), "no rows")
+
+
+def report(name: str, out: str | None) -> None:
+    """Write the report of a table; or, where the name is a namespace, a page of all its tables and one page for each of them."""
+    page = Path(out or f"{name.rstrip('/').rsplit('/', 1)[-1]}.html")
+    if "/" in name or not (inside := _tables_in(name)):
+        opened(name).report(page)
+        show_facts({"page": str(page)}, f"{page} was written")
+        return
+    reports, failed = [], []
+    for table in inside:
+        own_page = page.with_name(f"{table}.html")
+        try:
+            reports.append((opened(table).report(own_page).health, own_page.name))
+        except FrazilError as e:
+            failed.append((table, str(e)))
+    page.write_text(overview_of(name, reports, failed), encoding="utf-8")
+    text = f"{page} was written, and a page for each of {len(reports)} tables"
+    show_facts(
+        {
+            "page": str(page),
+            "tables": [h.name for h, _ in reports],
+            "failed": [n for n, _ in failed],
+        },
+        text,
+    )
+
+
+def _tables_in(name: str) -> list[str]:
+    """Return the full names of the tables in a namespace; none where it is not the name of one, or that of a table."""
+    parts = identifier_parts(name)
+    is_catalog = len(parts) > 1 and parts[0] in list_catalogs()
+    catalog = load_catalog(parts[0] if is_catalog else None)
+    namespace = parts[1:] if is_catalog else parts
+    if (
+        len(namespace) > 1
+        and catalog.table_exists(namespace)
+        or not catalog.namespace_exists(namespace)
+    ):
+        return []
+    return [full_name((catalog.name, *one)) for one in sorted(catalog.list_tables(namespace))]
+
+
+def _scan(table: str, where: str | None, **more: Any) -> Any:
+    found = load_table(table)
+    chosen = {**more, **({} if where is None else {"row_filter": where})}
+    if isinstance(found, Table):
+        return found.scan(**chosen)
+    if isinstance(found, MetadataTable):
+        if where is not None:
+            raise InvalidInput(
+                f"{table} takes no --where.", hint="frazil sql filters metadata tables."
+            )
+        return found
+    return found.update(**chosen)
+
+
+def head(table: str, where: str | None, columns: str | None, limit: int) -> None:
+    """Print some rows."""
+    scan = _scan(table, where, limit=limit)
+    if columns and not isinstance(scan, MetadataTable):
+        scan = scan.select(*(c.strip() for c in columns.split(",")))
+    rows = scan.to_arrow().slice(0, limit)
+    show_arrow(
+        rows.select([c.strip() for c in columns.split(",")])
+        if columns and isinstance(scan, MetadataTable)
+        else rows,
+        "no rows",
+    )
+
+
+def count(table: str, where: str | None) -> None:
+    """Count the rows."""
+    number = _scan(table, where).count()
+    if wants_json():
+        show_json({"count": number})
+    else:
+        click.echo(number)
+
+
+def explain(table: str, where: str | None, why: str | None) -> None:
+    """Tell what a scan reads and skips."""
+    explanation = _scan(table, where).explain()
+    if why is not None:
+        file = explanation.why(why)
+        show_facts(
+            {
+                "file_path": file.file_path,
+                "is_read": file.is_read,
+                "skipped_by": file.skipped_by,
+                "conditions": [str(c) for c in file.conditions],
+            },
+            str(file),
+        )
+    else:
+        show_facts(
+            {**vars(explanation.report)}
+            if hasattr(explanation.report, "__dict__")
+            else {"report": str(explanation)},
+            str(explanation),
+        )

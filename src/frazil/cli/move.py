@@ -1,0 +1,88 @@
+"""Commands that bring tables to other catalogs, and the script that completes commands in a shell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from frazil.catalog.names import full_name
+from frazil.cli.look import opened
+from frazil.cli.output import show_facts, show_rows
+from frazil.spec.schema import Schema
+from frazil.table.load import load_catalog, resolve
+
+
+def copy(source: str, target: str, snapshot_id: int | None) -> None:
+    """Copy one state of a table to a new one, in batches, as one commit. Raises TableAlreadyExistsError where the target exists."""
+    table = opened(source)
+    catalog, name = resolve(target)
+    catalog.create_namespace_if_not_exists(name[:-1])
+    scan = table.scan(snapshot_id=snapshot_id)
+    schema = Schema(
+        *scan.projection().fields, identifier_field_ids=table.schema().identifier_field_ids
+    )
+    creation = catalog.create_table_transaction(
+        name,
+        schema,
+        partition_spec=table.spec(),
+        sort_order=table.sort_order(),
+        properties=table.properties,
+        format_version=table.format_version,
+    )
+    with creation as new:
+        new.append(scan.to_arrow_batch_reader())
+    copied = catalog.load_table(name)
+    snapshot = copied.current_snapshot()
+    facts = {
+        "table": full_name(copied.name()),
+        "snapshot_id": snapshot and snapshot.snapshot_id,
+        "rows": copied.count(),
+    }
+    show_facts(facts, f"{target}: {facts['rows']:,} rows copied")
+
+
+def migrate_to(catalog: str, tables: tuple[str, ...], dry_run: bool, **source: Any) -> None:
+    """Move tables to another catalog without copying data."""
+    named = [resolve(name) for name in tables]
+    owners = {owner.name: owner for owner, _ in named}
+    if source["from"]:
+        owners |= {source["from"]: load_catalog(source["from"])}
+    if len(owners) > 1:
+        raise click.UsageError(
+            f"All tables must be of one catalog; these are of {', '.join(sorted(owners))}."
+        )
+    owner = next(iter(owners.values()), None) or load_catalog()
+    if not named and not source["from"]:
+        raise click.UsageError(
+            "Name the tables to move, or --from a catalog all of whose tables are moved."
+        )
+    result = owner.migrate_to(
+        load_catalog(catalog), [parts for _, parts in named] or None, dry_run=dry_run
+    )
+    rows = [
+        {
+            "table": full_name(t.identifier),
+            "metadata_location": t.metadata_location,
+            "problem": None,
+        }
+        for t in result.tables
+    ]
+    rows += [
+        {"table": full_name(name), "metadata_location": None, "problem": text}
+        for name, text in result.problems
+    ]
+    show_rows(rows, ["table", "metadata_location", "problem"], "no tables")
+    if result.problems:
+        raise SystemExit(1)
+
+
+def completion(shell: str) -> None:
+    """Print the script that a shell evaluates to complete commands."""
+    from click.shell_completion import get_completion_class
+
+    made = get_completion_class(shell)
+    command = click.get_current_context().find_root().command
+    if made is None:
+        raise click.UsageError(f"No completion for {shell}.")
+    click.echo(made(command, {}, "frazil", "_FRAZIL_COMPLETE").source())

@@ -1,0 +1,136 @@
+"""Make a command of each procedure in the registry, with an option for each of its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import click
+
+from frazil.maintain.procedures import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INT,
+    NUMBERS,
+    PROCEDURES,
+    TEXT_MAP,
+    TEXTS,
+    Parameter,
+    Procedure,
+)
+
+_IN_SESSION_ONLY = {"create_changelog_view"}  # makes a temporary view, which ends with the process
+# What each parameter is, whichever procedure has it. A test asks for those that are missing.
+_TEXTS = {
+    "allow_short_interval": "Take an --older-than of less than a day, which may delete files of running writers.",
+    "backup_table_name": "The name under which the table of Spark is kept.",
+    "branch": "The branch to work on; by default main.",
+    "budget_bytes": "How much may be read and written, as in 10GB; by default all that is needed.",
+    "budget_minutes": "How long it may take; by default as long as it needs.",
+    "check_duplicate_files": "Refuse files that the table has already.",
+    "clean_expired_metadata": "Drop schemas and partition specs that no snapshot uses any more.",
+    "columns": "The columns; by default all primitive ones. May be repeated, or separated by commas.",
+    "create_file_list": "Write the list of files to copy.",
+    "drop_backup": "Drop the table of Spark in the end, instead of keeping it under another name.",
+    "dry_run": "Say what would be done, and change nothing.",
+    "end_version": "The last metadata file to take; by default the current one.",
+    "equal_authorities": "Authorities of locations that are the same store, as in a,b=c.",
+    "equal_schemes": "Schemes of locations that are the same, as in s3a,s3n=s3.",
+    "file_list_view": "A table of Spark that lists the files, instead of a listing of the folder.",
+    "ignore_missing_files": "Leave out files that are listed and not there.",
+    "location": "The folder to work on; by default the table's own.",
+    "max_concurrent_deletes": "How many files are deleted at a time.",
+    "older_than": "What is older is taken, a time as in '2026-01-31 12:00:00'; by default as the table's properties say.",
+    "options": "An option of the procedure, as in target-file-size-bytes=134217728. May be repeated.",
+    "overwrite": "Replace a table of that name.",
+    "parallelism": "How many files are read at a time.",
+    "partition": "The value of a partition field, as in dt=2026-01-01. Repeated for each field.",
+    "partition_filter": "Take this partition of the source only, as in dt=2026-01-01. May be repeated.",
+    "prefix_listing": "List whole prefixes of an object store instead of folder by folder.",
+    "prefix_mismatch_mode": "What to do with files of unknown schemes: ERROR, IGNORE or DELETE.",
+    "properties": "A property of the new table, as in format-version=3. May be repeated.",
+    "ref": "A branch or tag, in place of a snapshot's id.",
+    "retain_last": "How many snapshots are kept whatever their age.",
+    "snapshot_id": "The snapshot; by default the current one.",
+    "snapshot_ids": "A snapshot that expires besides. May be repeated.",
+    "sort_by": "Partition fields to sort by. May be repeated, or separated by commas.",
+    "sort_order": "As in 'id DESC NULLS LAST', 'zorder(a, b)' or 'hilbert(a, b)'; by default the table's.",
+    "source_table": "A directory, or a table of Spark.",
+    "spec_id": "The id of the partition spec; by default the current one.",
+    "staging_location": "The folder for the rewritten metadata; by default one below the table's.",
+    "start_version": "The first metadata file to take, for copies that follow an earlier one.",
+    "strategy": "binpack (the default), sort, zorder or hilbert.",
+    "stream_results": "Accepted as in Java; files are deleted in batches in any case.",
+    "use_caching": "Accepted as in Java; no manifest is read twice in any case.",
+    "where": "Only files that may hold rows matching this filter in Spark SQL.",
+}
+_NUMBERS: dict[str, Any] = {INT: int, BIGINT: int, DOUBLE: float}
+
+
+def procedure_commands(
+    run: Callable[..., Any],
+) -> Iterator[tuple[str, str, list[click.Parameter], Callable[..., Any]]]:
+    """Yield name, help, parameters and callback of each procedure's command. `run`: called with the procedure's name and the arguments."""
+    for procedure in PROCEDURES:
+        if procedure.name not in _IN_SESSION_ONLY:
+            yield (
+                procedure.name.replace("_", "-"),
+                procedure.text,
+                parameters(procedure),
+                partial(run, procedure=procedure.name),
+            )
+
+
+def parameters(procedure: Procedure) -> list[click.Parameter]:
+    """Return what the command of a procedure takes: required texts as arguments, the table first, and an option for everything else."""
+    first = sorted(
+        (p for p in procedure.parameters if p.required and p.kind != TEXT_MAP),
+        key=lambda p: p.name != "table",
+    )
+    options = [p for p in procedure.parameters if p not in first]
+    return [*(_argument(p) for p in first), *(_option(p) for p in options)]
+
+
+def _argument(parameter: Parameter) -> click.Argument:
+    return click.Argument(
+        [parameter.name], type=_NUMBERS.get(parameter.kind, str), metavar=parameter.name.upper()
+    )
+
+
+def _option(parameter: Parameter) -> click.Option:
+    name = f"--{parameter.name.replace('_', '-')}"
+    text = _TEXTS.get(parameter.name)
+    match parameter.kind:
+        case kind if kind == BOOLEAN and not parameter.default:
+            return click.Option([name], is_flag=True, default=None, help=text)
+        case kind if kind == BOOLEAN:
+            return click.Option(
+                [f"{name}/--no-{parameter.name.replace('_', '-')}"], default=None, help=text
+            )
+        case kind if kind == TEXT_MAP:
+            return click.Option(
+                [name],
+                multiple=True,
+                metavar="KEY=VALUE",
+                required=parameter.required,
+                callback=_mapping,
+                help=text,
+            )
+        case kind if kind == TEXTS:
+            return click.Option([name], multiple=True, metavar="NAME", help=text)
+        case kind if kind == NUMBERS:
+            return click.Option([name], multiple=True, type=int, help=text)
+    kind_of_value = str if parameter.wide else _NUMBERS.get(parameter.kind, str)
+    return click.Option([name], type=kind_of_value, required=parameter.required, help=text)
+
+
+def _mapping(
+    _: click.Context, option: click.Parameter, values: tuple[str, ...]
+) -> dict[str, str] | None:
+    """Read `KEY=VALUE` of an option that may be given several times."""
+    for value in values:
+        if "=" not in value:
+            raise click.BadParameter(f"{value!r} is not KEY=VALUE.", param=option)
+    return dict(v.split("=", 1) for v in values) or None

@@ -1,0 +1,224 @@
+"""The command line: every command answers people and programs, refuses with the next step, and exits with 0, 1 or 2."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner, Result
+
+import frazil
+from frazil.cli.app import COMMANDS, app
+from frazil.cli.procedures import parameters
+from frazil.maintain.procedures import PROCEDURES
+from frazil.table import Table
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    for name in ("FRAZIL_HOME", "PYICEBERG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    return lambda *arguments: CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+@pytest.fixture
+def table(run: Run) -> Table:
+    catalog = frazil.load_catalog()
+    catalog.create_namespace("db")
+    made = catalog.create_table("db.t", "id bigint, s string", partition_by=["s"], identifier_fields=["id"])
+    made.append(pa.table({"id": pa.array([1, 2, 3], pa.int64()), "s": ["a", "b", "a"]}))
+    made.append(pa.table({"id": pa.array([4], pa.int64()), "s": ["x\ny"]}))
+    return made
+
+
+def answer(result: Result) -> Any:
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_tables_and_their_descriptions(run: Run, table: Table) -> None:
+    assert answer(run("tables", "--json")) == [{"table": "default.db.t"}] == answer(run("--json", "tables", "db"))
+    facts = answer(run("describe", "db.t", "--json"))
+    assert facts["snapshot_id"] == table.current_snapshot().snapshot_id and facts["identifier_fields"] == ["id"]  # type: ignore[union-attr]
+    assert [c["name"] for c in facts["columns"]] == ["id", "s"] and facts["snapshots"] == 2
+    assert "partitioned by  s" in run("describe", "db.t").stdout and "1: id: required long" in run("schema", "db.t").stdout
+    assert answer(run("schema", "db.t", "--json"))["fields"][0]["name"] == "id"
+    for place in (table.location(), table.metadata_location):
+        assert run("describe", place).exit_code == 0 and "default.db.t" not in run("describe", place).stdout
+
+
+def test_snapshots_refs_files_and_other_metadata_tables(run: Run, table: Table) -> None:
+    ids = [s.snapshot_id for s in table.snapshots()]
+    assert [row["snapshot_id"] for row in answer(run("snapshots", "db.t", "--json"))] == ids
+    assert re.search(rf"{ids[0]} +append +3 +3 +2 +0\n", run("snapshots", "db.t").stdout)
+    assert answer(run("refs", "db.t", "--json"))[0]["name"] == "main"
+    assert len(answer(run("files", "db.t", "--json"))) == 3 and len(answer(run("files", "db.t", "--snapshot-id", ids[0], "--json"))) == 2
+    assert [row["record_count"] for row in answer(run("inspect", "db.t", "partitions", "--json"))].count(2) == 1
+    unknown = run("inspect", "db.t", "nothing")
+    assert unknown.exit_code == 2 and "partition_commits" in unknown.stderr
+
+
+def test_rows_counts_and_explanations(run: Run, table: Table) -> None:
+    assert answer(run("head", "db.t", "--where", "id > 2", "--columns", "s", "--json")) in ([{"s": "a"}, {"s": "x\ny"}], [{"s": "x\ny"}, {"s": "a"}])
+    shown = run("head", "db.t", "--where", "id = 4").stdout
+    assert shown.splitlines() == ["id  s", " 4  x\\ny"]
+    assert run("count", "db.t", "--where", "s = 'a'").stdout == "2\n" and answer(run("count", "db.t", "--json")) == {"count": 4}
+    assert "1 of 3" in run("explain", "db.t", "--where", "id > 3").stdout
+    file = answer(run("files", "db.t", "--json"))[0]["file_path"]
+    assert answer(run("explain", "db.t", "--where", "id > 3", "--why", file, "--json"))["file_path"] == file
+    assert answer(run("head", "db.t.snapshots", "--columns", "operation", "--json")) == [{"operation": "append"}] * 2
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "datafusion"])
+def test_queries_run_without_spark(run: Run, table: Table, engine: str) -> None:
+    joined = "SELECT a.s, count(*) AS n FROM db.t a JOIN db.t b ON a.id = b.id WHERE a.id < 4 GROUP BY a.s ORDER BY n"
+    assert answer(run("sql", joined, "--engine", engine, "--json")) == [{"s": "b", "n": 1}, {"s": "a", "n": 2}]
+    assert answer(run("sql", 'SELECT count(*) AS n FROM "default".db.t', "--engine", engine, "--json")) == [{"n": 4}]
+    assert answer(run("sql", "SELECT id FROM db.t ORDER BY id", "--engine", engine, "--limit", 2, "--json")) == [{"id": 1}, {"id": 2}]
+
+
+def test_a_query_that_cannot_run_says_why(run: Run, table: Table) -> None:
+    assert "DuckDB cannot parse" in run("sql", "SELEC 1", "--engine", "duckdb").stderr
+    missing = run("sql", "SELECT * FROM db.nothing", "--engine", "duckdb")
+    assert missing.exit_code == 1 and "Table does not exist: default.db.nothing" in missing.stderr
+
+
+def test_a_diff_tells_rows_files_and_columns(run: Run, table: Table) -> None:
+    first = table.current_snapshot().snapshot_id  # type: ignore[union-attr]
+    with table.update_schema() as update:
+        update.rename_column("s", "region").add_column("qty", "int")
+    table.delete("id = 2")
+    table.append([{"id": 9, "region": "z", "qty": 1}])
+    told = answer(run("diff", "db.t", first, "--json"))
+    assert (told["rows_inserted"], told["rows_deleted"]) == (1, 1) and len(told["files_added"]) == 1 == len(told["files_removed"])
+    assert told["schema"] == ["added: qty int", "renamed: s is region"]
+    assert {r["id"] for r in answer(run("diff", "db.t", first, "main", "--rows", "--json"))["rows"]} == {2, 9}
+    assert "+1 rows, -1 rows" in run("diff", "db.t", first).stdout
+    nothing = run("diff", "db.t", "12", "main")
+    assert nothing.exit_code == 1 and "frazil snapshots lists the ids" in nothing.stderr
+
+
+def test_procedures_run_by_their_names_and_a_dry_run_changes_nothing(run: Run, table: Table) -> None:
+    for n in range(3):
+        table.append([{"id": 10 + n, "s": "a"}])
+    before = table.metadata_location
+    planned = answer(run("rewrite-data-files", "db.t", "--dry-run", "--options", "min-input-files=2", "--json"))[0]
+    assert planned["rewritten_data_files_count"] == 4 and table.refresh().metadata_location == before
+    assert answer(run("rewrite_data_files", "db.t", "--options", "min-input-files=2", "--json"))[0] == planned
+    expired = answer(run("expire-snapshots", "db.t", "--retain-last", 1, "--older-than", "2099-01-01", "--json"))[0]
+    assert expired["deleted_data_files_count"] == 4 and len(table.refresh().snapshots()) == 1
+    by_location = answer(run("ancestors-of", table.metadata_location, "--json"))
+    assert [row["snapshot_id"] for row in by_location] == [table.current_snapshot().snapshot_id]  # type: ignore[union-attr]
+    assert run("auto", "db.t", "--dry-run").exit_code == 0 and run("recommend", "db.t").exit_code == 0
+
+
+def test_lists_and_maps_are_given_as_options_that_repeat(run: Run, table: Table) -> None:
+    assert run("compute-table-stats", "db.t", "--columns", "id,s").exit_code == 0
+    assert len(table.refresh().metadata.statistics) == 1
+    wrong = run("rewrite-data-files", "db.t", "--options", "min-input-files")
+    assert wrong.exit_code == 2 and "is not KEY=VALUE" in wrong.stderr
+    refused = run("rewrite-data-files", "db.t", "--options", "min-inputfiles=2")
+    assert refused.exit_code == 1 and "min-input-files" in refused.stderr
+
+
+def test_every_procedure_is_a_command_with_all_its_parameters(run: Run) -> None:
+    for procedure in PROCEDURES:
+        if procedure.name != "create_changelog_view":
+            shown = run(procedure.name, "--help")
+            named = {p.name for p in parameters(procedure)}
+            assert shown.exit_code == 0 and named == {p.name for p in procedure.parameters} and procedure.text.split()[0] in shown.stdout
+            assert [p.name for p in parameters(procedure) if p.param_type_name == "option" and not getattr(p, "help", None)] == []
+    listed = run("--help").stdout
+    assert [name for name, *_ in COMMANDS if f"  {name} " not in listed] == []
+
+
+def test_a_refusal_is_a_message_a_next_step_and_exit_code_1(run: Run, table: Table) -> None:
+    missing = run("describe", "db.nope")
+    assert missing.exit_code == 1 and missing.stdout == "" and "error: Table does not exist" in missing.stderr and "try: " in missing.stderr
+    told = json.loads(run("describe", "db.nope", "--json").stderr)
+    assert told["error"] == "NoSuchTableError" and told["facts"]["table"] == "default.db.nope" and told["hint"]
+
+
+def test_wrong_usage_is_exit_code_2_and_names_what_is_near(run: Run) -> None:
+    near = run("snapshot_s")
+    assert near.exit_code == 2 and "'snapshots'" in near.stderr
+    assert run("describe").exit_code == 2 and run("sql", "x", "--engine", "oracle").exit_code == 2
+
+
+def test_a_copy_has_the_rows_columns_partitions_and_keys(run: Run, table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FRAZIL_CATALOG__OTHER__TYPE", "sql")
+    monkeypatch.setenv("FRAZIL_CATALOG__OTHER__URI", f"sqlite:///{tmp_path}/other.db")
+    monkeypatch.setenv("FRAZIL_CATALOG__OTHER__WAREHOUSE", str(tmp_path / "other"))
+    first = table.snapshots()[0].snapshot_id
+    assert answer(run("copy", "db.t", "other.new.t", "--json"))["rows"] == 4
+    assert answer(run("copy", "db.t", "db.first", "--snapshot-id", first, "--json"))["rows"] == 3
+    copied = frazil.load_table("other.new.t")
+    assert copied.schema().identifier_field_names() == {"id"} and not copied.spec().is_unpartitioned()
+    assert sorted(copied.to_arrow()["id"].to_pylist()) == [1, 2, 3, 4]
+    assert run("copy", "db.t", "db.first").exit_code == 1
+    dry = answer(run("migrate-to", "other", "db.first", "--dry-run", "--json"))
+    assert dry[0]["table"] == "db.first" and frazil.load_catalog().table_exists("db.first")
+    assert run("migrate-to", "other", "db.first").exit_code == 0
+    assert frazil.load_catalog("other").table_exists("db.first") and not frazil.load_catalog().table_exists("db.first")
+    assert run("migrate-to", "other").exit_code == 2
+
+
+def test_the_doctor_says_what_works_and_what_to_do(run: Run, table: Table, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("frazil.cli.doctor._spark", lambda: iter(()))
+    checked = {c["what"]: c for c in answer(run("doctor", "--json"))}
+    assert checked["catalog default"]["state"] == "ok" and "db.t was read" in checked["storage of default"]["told"]
+    monkeypatch.setenv("FRAZIL_CATALOG__BROKEN__TYPE", "rest")
+    broken = run("doctor", "--catalog", "broken")
+    assert broken.exit_code == 1 and "✗ catalog broken" in broken.stdout and "uri" in broken.stdout
+
+
+def test_java_and_pyspark_are_checked_by_asking_them(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    old = run("doctor", "--catalog", "default")
+    assert old.exit_code == 1 and "Spark 4 needs Java 17" in old.stdout
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    assert "has no bin/java" in run("doctor", "--catalog", "default").stdout
+
+
+def test_a_report_is_a_page_of_a_table_or_of_a_namespace(run: Run, table: Table, tmp_path: Path) -> None:
+    assert answer(run("report", "db.t", "--json")) == {"page": "db.t.html"} and "default.db.t" in (tmp_path / "db.t.html").read_text()
+    assert run("report", table.metadata_location, "--out", "x.html").exit_code == 0 and (tmp_path / "x.html").exists()
+    told = answer(run("report", "db", "--out", "all.html", "--json"))
+    assert told == {"page": "all.html", "tables": ["default.db.t"], "failed": []}
+    assert 'href="default.db.t.html"' in (tmp_path / "all.html").read_text() and (tmp_path / "default.db.t.html").exists()
+    assert run("report", "db.nothing").exit_code == 1 and not (tmp_path / "db.nothing.html").exists()
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_name_the_program(run: Run, shell: str) -> None:
+    assert "_FRAZIL_COMPLETE" in run("completion", shell).stdout
+
+
+def test_the_program_runs_and_its_help_loads_nothing_heavy() -> None:
+    code = (
+        "import sys; from frazil.cli import main; sys.argv = ['frazil', '--help']\n"
+        "try: main()\nexcept SystemExit as e: assert not e.code\n"
+        "print([m for m in ('pyarrow', 'numpy', 'pyspark', 'msgspec', 'duckdb') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]" and "rewrite-data-files" in done.stdout
+
+
+def test_without_click_it_says_how_to_install_it() -> None:
+    code = "import sys; sys.modules['click'] = None; from frazil.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "pip install 'frazil[cli]'" in done.stderr
