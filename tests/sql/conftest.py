@@ -4,8 +4,7 @@ import itertools
 
 import pytest
 
-import frazil
-from frazil.spark.host.jvm import jvm_of, set_active
+from frazil.dropin.catalogs import served_catalogs
 
 _names = itertools.count()
 
@@ -34,8 +33,7 @@ def run(spark, lake):
 @pytest.fixture
 def catalog(spark, lake):
     """The catalog, opened by Frazil's own door."""
-    set_active(spark, jvm_of(spark))
-    return frazil.load_catalog(lake)
+    return served_catalogs(spark)[lake].catalog
 
 
 @pytest.fixture

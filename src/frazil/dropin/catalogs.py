@@ -56,6 +56,12 @@ def register(spark: Any) -> dict[str, Served]:
     return {name: served for name, (_, served) in registered.served.items()}
 
 
+def forget_plans(spark: Any) -> None:
+    """Let go of the plans that a statement of this thread was given, after it was analysed."""
+    if not registered_in(spark).failed:
+        catalog_types(spark).forget_plans()
+
+
 def put_served(spark: Any, served: Served) -> None:
     """Make a catalog known to a session by its name."""
     types = catalog_types(spark)
@@ -104,4 +110,4 @@ def _wanted(spark: Any) -> dict[str, tuple[Any, Callable[[], Catalog]]]:
     }  # fmt: skip
 
 
-__all__ = ["put_served", "register", "registered_in", "served_catalogs"]
+__all__ = ["forget_plans", "put_served", "register", "registered_in", "served_catalogs"]
