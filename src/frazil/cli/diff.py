@@ -29,7 +29,7 @@ def diff(table: str, from_snapshot: str, to_snapshot: str | None, rows: bool, li
                 for row in pc.value_counts(batch["_change_type"]).to_pylist()
             }
         )
-    facts = {
+    facts: dict[str, Any] = {
         "from_snapshot_id": start,
         "to_snapshot_id": end,
         "rows_inserted": counts["INSERT"],

@@ -24,7 +24,7 @@ def run(procedure: str, **arguments: Any) -> None:
             given[parameter.name] = [
                 part.strip() for text in given[parameter.name] for part in text.split(",")
             ]
-    name = given["table"]
+    name: Any = given["table"]
     if described.on != ON_CATALOG and "/" in name:
         catalog: Any = _OneTable(load_table(name))
     else:
