@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 import frazil
 from frazil.errors import NoSuchRefError, Unsupported
 from frazil.spark.catalog.catalog import ServedCatalog
-from frazil.spark.catalog.proxy import Proxy
+from frazil.spark.catalog.proxy import SparkProxy
 
 pytestmark = pytest.mark.spark
 
@@ -153,11 +153,11 @@ def test_proxies_answer_every_method_of_the_interfaces_that_they_implement(spark
 
     find, is_static = spark._jvm.java.lang.Class.forName, spark._jvm.java.lang.reflect.Modifier.isStatic
     lacking = []
-    for proxy in classes(Proxy):
+    for proxy in classes(SparkProxy):
         for interface in getattr(getattr(proxy, "Java", None), "implements", ()):
             methods = {str(m.getName()) for m in find(interface).getMethods() if not is_static(m.getModifiers())}
             lacking += [f"{proxy.__name__}.{m}" for m in sorted(methods) if not hasattr(proxy, m)]
-    assert lacking == [] and any(c is ServedCatalog for c in classes(Proxy))
+    assert lacking == [] and any(c is ServedCatalog for c in classes(SparkProxy))
 
 
 def test_objects_of_a_statement_are_collected_after_it(spark, lake, t):

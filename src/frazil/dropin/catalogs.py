@@ -25,7 +25,7 @@ _REGISTERED: weakref.WeakKeyDictionary[Any, _Registered] = weakref.WeakKeyDictio
 
 
 class _Registered:
-    """Remember what a session's catalogs were made of. `served`: by name, with what each was made of; `passing`, `default`: see
+    """Record what a session's catalogs were made of. `served`: by name, with what each was made of; `passing`, `default`: see
     `default_catalog`."""
 
     def __init__(self) -> None:
@@ -109,7 +109,7 @@ def _wanted(spark: Any) -> dict[str, tuple[Any, Callable[[], Catalog]]]:
         if of_name or name not in wanted:
             wanted[name] = (tuple(sorted(of_name.items())), partial(configured_catalog, name, settings))
     return {
-        name: made for name, made in wanted.items()
+        name: source for name, source in wanted.items()
         if name not in (SESSION_CATALOG, DEFAULT_CATALOG)
         and not ((jvm_class := settings.get(SPARK_PREFIX + name)) and class_is_loaded(spark, jvm_class))
     }  # fmt: skip

@@ -56,7 +56,7 @@ def put_catalog(spark: Any, name: str, catalog: Any) -> None:
 
 
 def remove_catalog(spark: Any, name: str) -> None:
-    """Forget the session's catalog of a name; Spark loads it again by its settings when it is asked for."""
+    """Drop the session's catalog of a name; Spark loads it again by its settings when it is asked for."""
     catalogs_of(spark).remove(name)
 
 
