@@ -1,6 +1,5 @@
 """The doors of PySpark and of the JVM to the catalogs that Frazil serves: sessions, settings, spark.table, spark.catalog, threads, errors."""
 
-import gc
 import threading
 
 import pyarrow as pa
@@ -158,18 +157,3 @@ def test_proxies_answer_every_method_of_the_interfaces_that_they_implement(spark
             methods = {str(m.getName()) for m in find(interface).getMethods() if not is_static(m.getModifiers())}
             lacking += [f"{proxy.__name__}.{m}" for m in sorted(methods) if not hasattr(proxy, m)]
     assert lacking == [] and any(c is ServedCatalog for c in classes(Proxy))
-
-
-def test_objects_of_a_statement_are_collected_after_it(spark, lake, t):
-    pool = spark.sparkContext._gateway.gateway_property.pool
-
-    def some_statements(count):
-        for n in range(count):
-            spark.sql(f"SELECT count(*) FROM {lake}.db.t WHERE id = {n}").collect()
-        for _ in range(3):
-            gc.collect()
-            spark._jvm.System.gc()
-        return len(pool)
-
-    first = some_statements(10)
-    assert some_statements(40) < first + 60
