@@ -1,6 +1,8 @@
 """The doors of PySpark and of the JVM to the catalogs that Frazil serves: sessions, settings, spark.table, spark.catalog, threads, errors."""
 
+import gc
 import threading
+import time
 
 import pyarrow as pa
 import pytest
@@ -157,3 +159,21 @@ def test_proxies_answer_every_method_of_the_interfaces_that_they_implement(spark
             methods = {str(m.getName()) for m in find(interface).getMethods() if not is_static(m.getModifiers())}
             lacking += [f"{proxy.__name__}.{m}" for m in sorted(methods) if not hasattr(proxy, m)]
     assert lacking == [] and any(c is ServedCatalog for c in classes(Proxy))
+
+
+def test_objects_of_a_statement_are_collected_after_it(spark, lake, t):
+    pool = spark.sparkContext._gateway.gateway_property.pool.dict
+
+    def after_statements(count):
+        for n in range(count):
+            spark.sql(f"SELECT count(*) FROM {lake}.db.t WHERE id = {n}")
+        deadline = time.monotonic() + 10
+        while len(pool) > first + 5 and time.monotonic() < deadline:
+            gc.collect()
+            spark._jvm.System.gc()
+            time.sleep(0.2)
+        return len(pool)
+
+    first = 0
+    first = after_statements(2)
+    assert after_statements(20) <= first + 5
