@@ -395,8 +395,10 @@ class CatalogTypes:
         return int(self._current_thread().getId())
 
     def forget_plans(self) -> None:
-        """Take the plans out of the relation cache again that this thread's statement was given; it is analysed by now. py4j serves calls of the
-        JVM by threads of their own in this process, but on the JVM's thread of the caller."""
+        """Take the plans that this thread's statement was given out of the relation cache again; it is analysed by now.
+
+        py4j serves calls of the JVM by threads of their own in this process, but on the JVM's thread of the caller.
+        """
         if not self._plans:
             return
         own = self._thread_id()
