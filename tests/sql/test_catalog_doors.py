@@ -2,6 +2,7 @@
 
 import gc
 import threading
+import time
 
 import pyarrow as pa
 import pytest
@@ -161,15 +162,18 @@ def test_proxies_answer_every_method_of_the_interfaces_that_they_implement(spark
 
 
 def test_objects_of_a_statement_are_collected_after_it(spark, lake, t):
-    pool = spark.sparkContext._gateway.gateway_property.pool
+    pool = spark.sparkContext._gateway.gateway_property.pool.dict
 
-    def some_statements(count):
+    def after_statements(count):
         for n in range(count):
-            spark.sql(f"SELECT count(*) FROM {lake}.db.t WHERE id = {n}").collect()
-        for _ in range(3):
+            spark.sql(f"SELECT count(*) FROM {lake}.db.t WHERE id = {n}")
+        deadline = time.monotonic() + 10
+        while len(pool) > first + 5 and time.monotonic() < deadline:
             gc.collect()
             spark._jvm.System.gc()
+            time.sleep(0.2)
         return len(pool)
 
-    first = some_statements(10)
-    assert some_statements(40) < first + 60
+    first = 0
+    first = after_statements(2)
+    assert after_statements(20) <= first + 5

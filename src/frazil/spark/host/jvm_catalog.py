@@ -206,7 +206,7 @@ class CatalogTypes:
         self._seq = view.PythonUtils.toSeq
         self._project = getattr(view, CATALYST + "plans.logical.Project")
         self._hidden_tag = getattr(view, CATALYST + "trees.TreeNodeTag")("hidden_output")
-        self._throwable = view.java.lang.Throwable
+        self._throwable, self._current_thread = view.java.lang.Throwable, view.java.lang.Thread.currentThread
         self._trace = getattr(view, "org.apache.commons.lang3.exception.ExceptionUtils").getStackTrace
         self._origin = getattr(view, CATALYST + "trees.CurrentOrigin")
         self._table_arguments, self._table_constructor = self._catalog_table()
@@ -340,7 +340,7 @@ class CatalogTypes:
         key = self._qualified(place, parts[-2], parts[-1])
         sessions.cacheTable(key, plan)
         with self._lock:
-            self._plans.append((time.monotonic(), sessions, key, threading.get_ident()))
+            self._plans.append((time.monotonic(), sessions, key, self._thread_id()))
         self._forget_old()
         return self._v1_table(self.catalog_table((place, parts[-2], parts[-1]), plan.schema()))
 
@@ -392,9 +392,17 @@ class CatalogTypes:
             arguments[places[field_name]] = value
         return self._v1_table(self._table_constructor.newInstance(arguments))
 
+    def _thread_id(self) -> int:
+        return int(self._current_thread().getId())
+
     def forget_plans(self) -> None:
-        """Take the plans that this thread has put into the relation cache out again: its statement is analysed."""
-        own = threading.get_ident()
+        """Take the plans that this thread's statement was given out of the relation cache again; it is analysed by now.
+
+        py4j serves calls of the JVM by threads of their own in this process, but on the JVM's thread of the caller.
+        """
+        if not self._plans:
+            return
+        own = self._thread_id()
         with self._lock:
             mine = [plan for plan in self._plans if plan[3] == own]
             for plan in mine:
