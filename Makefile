@@ -22,7 +22,7 @@ export TZ := UTC
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup peers fetch demo demo-stream demo-cluster test test-all test-next check bench soak lock clean
+.PHONY: help setup peers fetch demo demo-stream demo-cluster test quick test-all test-next check bench soak lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1\t/' | expand -t 12
@@ -54,9 +54,13 @@ demo-cluster: setup  ## one pipeline on a Spark cluster with S3 and a REST catal
 	@PYTHON=$(PY) tests/peers/setup.sh pyiceberg $(PEERS)
 	@SERVICES_CACHE=$(abspath $(CACHE))/services $(PY) demo/cluster.py --peers $(PEERS) $(ARGS)
 
-test: peers  ## all tests on Spark 4.3 with real servers, a short form on 4.1 and 4.2 (ARGS="tests/scan -k word" for less)
+# Fixtures make the environments of the peers that chosen tests ask.
+test: $(if $(ARGS),setup,peers)  ## all tests on Spark 4.3 with real servers, a short form on 4.1 and 4.2 (ARGS="tests/scan -k word" for less)
 	@NOT_RUN="$(if $(ARGS),,the long forms (make soak); the full suites on Spark 4.1 and 4.2 (make test-all))" \
 	$(SERVED) $(if $(ARGS),$(PY) -m pytest -q -m "not soak" --durations=15 $(ARGS),tests/side_by_side.sh $(PY) $(PEERS))
+
+quick: setup  ## tests that need neither Spark, Java nor servers, as two processes: some minutes
+	@tests/quick.sh $(PY) $(ARGS)
 
 test-all: peers  ## everything on every Spark, the house rules too
 	@status=0; $(MAKE) check || status=1; \

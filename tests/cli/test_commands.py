@@ -176,7 +176,7 @@ def test_a_copy_has_the_rows_columns_partitions_and_keys(run: Run, table: Table,
 def test_the_doctor_says_what_works_and_what_to_do(run: Run, table: Table, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("frazil.cli.doctor._spark", lambda: iter(()))
     checked = {c["what"]: c for c in answer(run("doctor", "--json"))}
-    assert checked["catalog default"]["state"] == "ok" and "db.t was read" in checked["storage of default"]["told"]
+    assert checked["catalog default"]["state"] == "ok" and "db.t was read" in checked["storage of default"]["text"]
     monkeypatch.setenv("FRAZIL_CATALOG__BROKEN__TYPE", "rest")
     broken = run("doctor", "--catalog", "broken")
     assert broken.exit_code == 1 and "✗ catalog broken" in broken.stdout and "uri" in broken.stdout

@@ -131,7 +131,7 @@ def imported_names(name: str) -> Iterator[str]:
 
 
 FOR_USERS = {  # doors, and modules at them, that users import by these paths; so they do what `public_names.txt` lists
-    "pyspark_frazil.DefaultSource", "frazil.io.pyarrow", "frazil.table.refs", "frazil.table.metadata", "frazil.table.snapshots",
+    "pyspark_frazil.DefaultSource", "frazil.cli.main", "frazil.io.pyarrow", "frazil.table.refs", "frazil.table.metadata", "frazil.table.snapshots",
     "frazil.table.sorting", "frazil.table.update",
     "frazil.table.statistics", "frazil.table.views", "frazil.table.views.SQLViewRepresentation", "frazil.table.views.View",
     "frazil.table.views.ViewHistoryEntry", "frazil.table.views.ViewVersion",
@@ -338,7 +338,7 @@ def test_four_doors_open_modules_of_ours_by_name() -> None:
     # and what a streaming query's processes get pickled imports in each of them only what that one does
     in_workers.add("frazil.spark.streams.stream_reader")
     of_users = {"frazil.stream.partitions.extractor", "frazil.catalog.reporting"}  # options that name a class or function of the user's
-    command_line = {"frazil.cli", "frazil.cli.app"}  # each command opens what it needs, so that `frazil --help` answers at once
+    command_line = {"frazil.cli", "frazil.cli.app", "frazil.cli.query"}  # each command opens what it needs, so that `frazil --help` answers at once
     assert by_name - in_workers - of_users - command_line == {"frazil", "frazil.sql", "frazil.table.engines", "frazil.spec.above"}
 
 

@@ -16,27 +16,27 @@ from frazil.table.table import Table
 
 def diff(table: str, from_snapshot: str, to_snapshot: str | None, rows: bool, limit: int) -> None:
     """Compare two snapshots, each an id, a branch or a tag; TO is the current snapshot by default."""
-    found = opened(table)
-    start = snapshot_id_of(found, from_snapshot)
-    end = snapshot_id_of(found, to_snapshot or "main")
-    before, after = (_paths(found, one) for one in (start, end))
-    scan = found.changes(start_snapshot_id=start, end_snapshot_id=end, net=True)
+    table_of_name = opened(table)
+    start = snapshot_id_of(table_of_name, from_snapshot)
+    end = snapshot_id_of(table_of_name, to_snapshot or "main")
+    before, after = (_paths(table_of_name, one) for one in (start, end))
+    scan = table_of_name.changes(start_snapshot_id=start, end_snapshot_id=end, net=True)
     counts: Counter[str] = Counter()
-    for batch in scan.select(*found.columns[:1]).to_arrow_batch_reader():
+    for batch in scan.select(*table_of_name.columns[:1]).to_arrow_batch_reader():
         counts.update(
             {
                 row["values"]: row["counts"]
                 for row in pc.value_counts(batch["_change_type"]).to_pylist()
             }
         )
-    facts = {
+    facts: dict[str, Any] = {
         "from_snapshot_id": start,
         "to_snapshot_id": end,
         "rows_inserted": counts["INSERT"],
         "rows_deleted": counts["DELETE"],
         "files_added": sorted(after - before),
         "files_removed": sorted(before - after),
-        "schema": _schema_changes(found, start, end),
+        "schema": _schema_changes(table_of_name, start, end),
     }
     if wants_json():
         show_json(

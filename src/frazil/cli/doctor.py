@@ -36,12 +36,12 @@ _MARK = {"ok": ("âœ“", "green"), "absent": ("-", "bright_black"), "failed": ("âœ
 
 
 @dataclass(frozen=True)
-class Check:
-    """Tell what was looked at, how it is (ok, absent, failed), and what to do."""
+class Checked:
+    """Hold what was looked at, how it is (ok, absent, failed), and what to do."""
 
     what: str
     state: str
-    told: str
+    text: str
     cure: str = ""
 
 
@@ -55,7 +55,7 @@ def doctor(catalog: str | None) -> None:
         else:
             mark, colour = _MARK[check.state]
             click.secho(f"{mark} ", fg=colour, nl=False)
-            click.echo(f"{check.what}: {check.told}")
+            click.echo(f"{check.what}: {check.text}")
             if check.cure:
                 click.echo(f"    {check.cure}")
     if wants_json():
@@ -64,9 +64,9 @@ def doctor(catalog: str | None) -> None:
         raise SystemExit(1)
 
 
-def checks(catalog: str | None) -> Iterator[Check]:
+def checks(catalog: str | None) -> Iterator[Checked]:
     """Make the checks one by one: the cheap ones first, those that ask servers last."""
-    yield Check(
+    yield Checked(
         "Frazil",
         "ok",
         f"{VERSION} on Python {platform.python_version()}, {platform.system()} {platform.machine()}",
@@ -75,14 +75,14 @@ def checks(catalog: str | None) -> Iterator[Check]:
     for package, extra, purpose in _EXTRAS:
         version = _version(package)
         if version is None:
-            yield Check(
+            yield Checked(
                 package,
                 "absent",
                 f"not installed; needed for: {purpose}",
                 f"pip install 'frazil[{extra}]'",
             )
         else:
-            yield Check(package, "ok", f"{version} ({purpose})")
+            yield Checked(package, "ok", f"{version} ({purpose})")
     for name in [catalog] if catalog else list_catalogs():
         yield from _catalog(name)
 
@@ -94,10 +94,10 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _spark() -> Iterator[Check]:
+def _spark() -> Iterator[Checked]:
     version = _version("pyspark")
     if version is None:
-        yield Check(
+        yield Checked(
             "PySpark",
             "absent",
             f"not installed; tables are read and written as Arrow. Spark needs {PYSPARK}",
@@ -106,9 +106,9 @@ def _spark() -> Iterator[Check]:
         return
     try:
         check_pyspark(version)
-        yield Check("PySpark", "ok", version)
+        yield Checked("PySpark", "ok", version)
     except FrazilError as e:
-        yield Check("PySpark", "failed", e.message, e.hint or "")
+        yield Checked("PySpark", "failed", e.message, e.hint or "")
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=os.path.join(home, "bin")) if home else shutil.which("java")
     if java is None:
@@ -117,7 +117,7 @@ def _spark() -> Iterator[Check]:
             if home
             else "no java on the PATH, and JAVA_HOME is not set"
         )
-        yield Check(
+        yield Checked(
             "Java", "failed", where, "Install Java 17 or 21, and set JAVA_HOME to its folder."
         )
         return
@@ -127,39 +127,39 @@ def _spark() -> Iterator[Check]:
         )
         text = run.stderr + run.stdout
     except (OSError, subprocess.TimeoutExpired) as e:
-        yield Check("Java", "failed", f"{java} does not answer: {e}", "Install Java 17 or 21.")
+        yield Checked("Java", "failed", f"{java} does not answer: {e}", "Install Java 17 or 21.")
         return
     match = re.search(r'version "(\d+)', text)
     is_new = match is not None and int(match[1]) >= 17
-    told = f"{text.splitlines()[0] if text else 'no version'} at {java}"
-    yield Check(
+    summary = f"{text.splitlines()[0] if text else 'no version'} at {java}"
+    yield Checked(
         "Java",
         "ok" if is_new else "failed",
-        told,
+        summary,
         "" if is_new else "Spark 4 needs Java 17 or 21; set JAVA_HOME to it.",
     )
 
 
-def _catalog(name: str) -> Iterator[Check]:
+def _catalog(name: str) -> Iterator[Checked]:
     """Open a catalog, list its namespaces, and open one of its tables, which reads from the store."""
     what = f"catalog {name}"
     try:
         with load_catalog(name) as catalog:
             namespaces = every_namespace(catalog)
-            names = next((found for n in namespaces if (found := catalog.list_tables(n))), [])
-            yield Check(what, "ok", f"{catalog!r}, {len(namespaces)} namespaces")
+            names = next((tables for n in namespaces if (tables := catalog.list_tables(n))), [])
+            yield Checked(what, "ok", f"{catalog!r}, {len(namespaces)} namespaces")
             if names:
                 table = catalog.load_table(names[0])
                 table.scan(limit=1).to_arrow()
-                yield Check(
+                yield Checked(
                     f"storage of {name}",
                     "ok",
                     f"{'.'.join(names[0])} was read at {redact_text(table.location())}",
                 )
     except FrazilError as e:
-        yield Check(what, "failed", e.message, e.hint or "")
+        yield Checked(what, "failed", e.message, e.hint or "")
     except Exception as e:
-        yield Check(
+        yield Checked(
             what,
             "failed",
             f"{type(e).__name__}: {redact_text(str(e))[:300]}",

@@ -1,4 +1,4 @@
-"""Commands that look at catalogs and tables."""
+"""Show catalogs and tables."""
 
 from __future__ import annotations
 
@@ -51,23 +51,23 @@ def every_namespace(catalog: Catalog, parent: tuple[str, ...] = ()) -> list[tupl
 
 def describe(table: str) -> None:
     """Show the overview of a table."""
-    found = load_table(table)
-    if not isinstance(found, Table):
+    loaded = load_table(table)
+    if not isinstance(loaded, Table):
         show_facts(
             {
                 "table": table,
-                "columns": [f.name for f in getattr(found, "schema", found.projection)()],
+                "columns": [f.name for f in getattr(loaded, "schema", loaded.projection)()],
             },
-            repr(found),
+            repr(loaded),
         )
         return
-    snapshot, schema = found.current_snapshot(), found.schema()
+    snapshot, schema = loaded.current_snapshot(), loaded.schema()
     facts = {
-        "table": full_name(found.name()),
-        "format_version": found.format_version,
-        "location": found.location(),
-        "metadata_location": found.metadata_location,
-        "uuid": found.metadata.table_uuid,
+        "table": full_name(loaded.name()),
+        "format_version": loaded.format_version,
+        "location": loaded.location(),
+        "metadata_location": loaded.metadata_location,
+        "uuid": loaded.metadata.table_uuid,
         "columns": [
             {
                 "id": f.field_id,
@@ -78,24 +78,24 @@ def describe(table: str) -> None:
             }
             for f in schema.fields
         ],
-        "partition_by": [str(f) for f in found.spec().fields],
-        "sort_by": [str(f) for f in found.sort_order().fields],
+        "partition_by": [str(f) for f in loaded.spec().fields],
+        "sort_by": [str(f) for f in loaded.sort_order().fields],
         "identifier_fields": sorted(schema.identifier_field_names()),
         "snapshot_id": snapshot and snapshot.snapshot_id,
-        "snapshots": len(found.metadata.snapshots.ids),
+        "snapshots": len(loaded.metadata.snapshots.ids),
         "summary": dict(snapshot.summary) if snapshot else {},
-        "properties": found.properties,
+        "properties": loaded.properties,
     }
-    show_facts(facts, repr(found))
+    show_facts(facts, repr(loaded))
 
 
 def schema(table: str) -> None:
     """Show the columns of a table."""
-    found = opened(table).schema()
+    loaded = opened(table).schema()
     if wants_json():
-        click.echo(found.model_dump_json())
+        click.echo(loaded.model_dump_json())
     else:
-        click.echo(str(found))
+        click.echo(str(loaded))
 
 
 def snapshots(table: str) -> None:
@@ -194,17 +194,17 @@ def _tables_in(name: str) -> list[str]:
 
 
 def _scan(table: str, where: str | None, **more: Any) -> Any:
-    found = load_table(table)
+    loaded = load_table(table)
     chosen = {**more, **({} if where is None else {"row_filter": where})}
-    if isinstance(found, Table):
-        return found.scan(**chosen)
-    if isinstance(found, MetadataTable):
+    if isinstance(loaded, Table):
+        return loaded.scan(**chosen)
+    if isinstance(loaded, MetadataTable):
         if where is not None:
             raise InvalidInput(
                 f"{table} takes no --where.", hint="frazil sql filters metadata tables."
             )
-        return found
-    return found.update(**chosen)
+        return loaded
+    return loaded.update(**chosen)
 
 
 def head(table: str, where: str | None, columns: str | None, limit: int) -> None:

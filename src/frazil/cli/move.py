@@ -1,4 +1,4 @@
-"""Commands that bring tables to other catalogs, and the script that completes commands in a shell."""
+"""Bring tables to other catalogs, and print the script that completes commands in a shell."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def completion(shell: str) -> None:
     """Print the script that a shell evaluates to complete commands."""
     from click.shell_completion import get_completion_class
 
-    made = get_completion_class(shell)
+    script = get_completion_class(shell)
     command = click.get_current_context().find_root().command
-    if made is None:
+    if script is None:
         raise click.UsageError(f"No completion for {shell}.")
-    click.echo(made(command, {}, "frazil", "_FRAZIL_COMPLETE").source())
+    click.echo(script(command, {}, "frazil", "_FRAZIL_COMPLETE").source())

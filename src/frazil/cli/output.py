@@ -118,13 +118,13 @@ def show_arrow(table: Any, nothing: str = "nothing") -> None:
 def fail(error: FrazilError) -> NoReturn:
     """Print an error on stderr and exit with 1: `message` and `hint`, in JSON with the error's name and facts."""
     if wants_json():
-        told = {
+        facts = {
             "error": type(error).__name__,
             "message": error.message,
             "hint": error.hint,
             "facts": plain(error.facts),
         }
-        click.echo(json.dumps(told, ensure_ascii=False), err=True)
+        click.echo(json.dumps(facts, ensure_ascii=False), err=True)
     else:
         click.secho("error: ", fg="red", bold=True, nl=False, err=True)
         click.echo(error.message, err=True)

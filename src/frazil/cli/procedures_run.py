@@ -1,4 +1,4 @@
-"""Run a procedure from the command line: the arguments that were given, by name, and the result as a table."""
+"""Run a procedure from the command line: the arguments that were values, by name, and the result as a table."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from frazil.table.table import Table
 def run(procedure: str, **arguments: Any) -> None:
     """Run a procedure and print its output columns."""
     described = BY_NAME[procedure]
-    given = {
+    values = {
         k: list(v) if isinstance(v, tuple) else v
         for k, v in arguments.items()
         if v not in (None, ())
     }
     for parameter in described.parameters:  # `--columns a,b` is `--columns a --columns b`
-        if parameter.kind == TEXTS and parameter.name in given:
-            given[parameter.name] = [
-                part.strip() for text in given[parameter.name] for part in text.split(",")
+        if parameter.kind == TEXTS and parameter.name in values:
+            values[parameter.name] = [
+                part.strip() for text in values[parameter.name] for part in text.split(",")
             ]
-    name = given["table"]
+    name: Any = values["table"]
     if described.on != ON_CATALOG and "/" in name:
         catalog: Any = _OneTable(load_table(name))
     else:
-        catalog, given["table"] = (
+        catalog, values["table"] = (
             resolve(name) if described.name != "migrate" else (resolve(name)[0], name)
         )
-    show_arrow(run_procedure(catalog, described, given), "nothing to do")
+    show_arrow(run_procedure(catalog, described, values), "nothing to do")
 
 
 class _OneTable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import re
 from collections.abc import Sequence
@@ -39,9 +40,7 @@ def sql(query: str, engine: str, limit: int) -> None:
 
 
 def _by_spark(query: str, limit: int) -> pa.Table:
-    import frazil
-
-    spark = frazil.spark_session(
+    spark = importlib.import_module("frazil").spark_session(
         app_name="frazil sql",
         config={"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"},
     )

@@ -27,7 +27,7 @@ from frazil.spec.updates import Update
 log = logging.getLogger(__name__)
 
 
-class Planned(Protocol):
+class PlannedAnew(Protocol):
     """Hold the actions of a planned change, in order, and the locations of the files that were written for them."""
 
     @property
@@ -37,7 +37,7 @@ class Planned(Protocol):
     def written(self) -> Sequence[str]: ...
 
 
-PlanAnew = Callable[[TableMetadata, int | None, frozenset[int]], Planned]
+PlanAnew = Callable[[TableMetadata, int | None, frozenset[int]], PlannedAnew]
 """Plan the change for this state of the table, and write its files. Further arguments: the snapshot from which conflicts are looked for,
 and the snapshots of this commit itself, which are not settled yet."""
 
@@ -50,7 +50,7 @@ class PlannedChange:
     planned anew when this one was planned; it may have read their files.
     """
 
-    planned: Planned
+    planned: PlannedAnew
     anew: PlanAnew
     branch: str
     read: int | None

@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from frazil.catalog.configuration import DEFAULT_CATALOG, SPARK_PREFIX, configured_names
@@ -24,7 +25,7 @@ _REGISTERED: weakref.WeakKeyDictionary[Any, _Registered] = weakref.WeakKeyDictio
 
 
 class _Registered:
-    """Remember what a session's catalogs were made of. `served`: by name, with what each was made of; `passing`, `default`: see
+    """Record what a session's catalogs were made of. `served`: by name, with what each was made of; `passing`, `default`: see
     `default_catalog`."""
 
     def __init__(self) -> None:
@@ -54,6 +55,12 @@ def register(spark: Any) -> dict[str, Served]:
         registered.failed = True
         fall_back("The catalogs of a session", error, "SQL does not reach Frazil's tables; spark.table(…) does.")
     return {name: served for name, (_, served) in registered.served.items()}
+
+
+def forget_plans(spark: Any) -> None:
+    """Let go of the plans that a statement of this thread was given, after it was analysed."""
+    if not registered_in(spark).failed:
+        catalog_types(spark).forget_plans()
 
 
 def put_served(spark: Any, served: Served) -> None:
@@ -86,22 +93,26 @@ def _register(spark: Any, registered: _Registered) -> None:
         registered.served[name] = (state, served)
 
 
+def _same(catalog: Catalog) -> Catalog:
+    return catalog
+
+
 def _wanted(spark: Any) -> dict[str, tuple[Any, Callable[[], Catalog]]]:
     """Return, by name, what a catalog is made of, and how it is loaded. Names whose JVM class can be loaded are the jar's."""
     settings = session_catalogs(spark)
     wanted: dict[str, tuple[Any, Callable[[], Catalog]]] = {}
     for name, catalog in loaded_catalogs().items():
-        wanted[name] = (id(catalog), lambda catalog=catalog: catalog)
+        wanted[name] = (id(catalog), partial(_same, catalog))
     for name in configured_names(settings):
         prefix = f"{SPARK_PREFIX}{name}"
         of_name = {k: v for k, v in settings.items() if k == prefix or k.startswith(f"{prefix}.")}
         if of_name or name not in wanted:
-            wanted[name] = (tuple(sorted(of_name.items())), lambda name=name: configured_catalog(name, settings))
+            wanted[name] = (tuple(sorted(of_name.items())), partial(configured_catalog, name, settings))
     return {
-        name: made for name, made in wanted.items()
+        name: source for name, source in wanted.items()
         if name not in (SESSION_CATALOG, DEFAULT_CATALOG)
         and not ((jvm_class := settings.get(SPARK_PREFIX + name)) and class_is_loaded(spark, jvm_class))
     }  # fmt: skip
 
 
-__all__ = ["put_served", "register", "registered_in", "served_catalogs"]
+__all__ = ["forget_plans", "put_served", "register", "registered_in", "served_catalogs"]

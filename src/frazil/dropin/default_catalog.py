@@ -7,6 +7,7 @@ catalog for as long as a statement that names it runs. `default.t` and databases
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any
 
 from frazil.catalog.configuration import DEFAULT_CATALOG, configured_names, home
@@ -18,6 +19,7 @@ from frazil.spark.host.fall_back import fall_back
 from frazil.spark.host.jvm import NOT_AS_KNOWN, jvm_of
 from frazil.spark.host.jvm_catalog import SESSION_CATALOG, current_catalog, has_database, remove_catalog
 from frazil.sql.served import Served, ServedNamespace
+from frazil.table.catalog import Catalog
 from frazil.table.load import configured_catalog, loaded_catalogs
 
 _NAME = re.compile(IN_SQL)
@@ -52,7 +54,7 @@ def _serve(spark: Any, text: str) -> None:
         registered.passing.discard(name)
     for name in wanted - registered.passing:
         default = _default(spark)
-        served = default if name == DEFAULT_CATALOG else ServedNamespace(name, lambda d=default: d.catalog, spark)
+        served = default if name == DEFAULT_CATALOG else ServedNamespace(name, partial(_catalog_of, default), spark)
         put_served(spark, served)
         registered.passing.add(name)
 
@@ -82,6 +84,10 @@ def _has_namespace(spark: Any, name: str) -> bool:
         return _default(spark).namespace_exists((name,))
     except FrazilError:
         return False
+
+
+def _catalog_of(served: Served) -> Catalog:
+    return served.catalog
 
 
 def _default(spark: Any) -> Served:

@@ -9,7 +9,7 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 
-from frazil.dropin.catalogs import register
+from frazil.dropin.catalogs import forget_plans, register
 from frazil.dropin.default_catalog import serve_default
 from frazil.dropin.sql_names import ConnectNames, SessionNames, names_one_of
 from frazil.errors import InvalidInput
@@ -40,7 +40,10 @@ def run(spark_sql: Callable[..., Any], spark: Any, sqlQuery: str, args: Any = No
             return spark.range(0).select()
         if (answer := _of_view(spark, sqlQuery, args, named)) is not None:
             return answer
-        return spark_sql(sqlQuery, args, **named)
+        try:
+            return spark_sql(sqlQuery, args, **named)
+        finally:
+            forget_plans(spark)
 
 
 def _on_connect(spark_sql: Callable[..., Any], spark: Any, text: str, args: Any, named: Mapping[str, Any]) -> Any:

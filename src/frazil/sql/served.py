@@ -194,7 +194,8 @@ class StagedRows:
         self._transaction, self._spark = transaction, spark
 
     def append(self, frame: Any, options: Mapping[str, str]) -> None:
-        self._transaction.append(frame, **options)
+        named: dict[str, Any] = dict(options)
+        self._transaction.append(frame, **named)
 
     def commit(self) -> None:
         self._transaction.commit_transaction()

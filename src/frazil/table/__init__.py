@@ -18,7 +18,8 @@ from frazil.table.transaction import Transaction
 TableScan, UpsertResult = DataScan, CommitResult
 
 __all__ = [
-    "CatalogTransaction", "CommitResult", "CreateTableTransaction", "DataScan", "FileScanTask", "IncrementalAppendScan", "StaticTable",
-    "Table", "TableProperties", "TableScan", "Transaction", "UpsertResult", "caches", "catalog", "create", "engines", "handed", "load",
-    "metadata", "procedure_calls", "refs", "snapshots", "sorting", "static", "statistics", "table", "transaction", "update", "views",
+    "CatalogTransaction", "CommitResult", "CreateTableTransaction", "DataScan", "FileScanTask", "IncrementalAppendScan",
+    "StaticTable", "Table", "TableProperties", "TableScan", "Transaction", "UpsertResult", "caches", "catalog",
+    "catalog_transaction", "create", "engines", "handed", "load", "metadata", "metadata_table", "procedure_calls", "refs",
+    "snapshots", "sorting", "static", "statistics", "table", "transaction", "update", "views",
 ]  # fmt: skip

@@ -22,7 +22,7 @@ from frazil.spec.schema import Schema
 from frazil.spec.types import IcebergType, ListType, MapType, NestedField, StringType, StructType
 
 Make = Callable[[Any, int], pa.Array]
-_Places = dict[tuple[str, str], list[int]]
+_PlacesByName = dict[tuple[str, str], list[int]]
 BATCH_ROWS = 1 << 17
 
 
@@ -137,16 +137,16 @@ class _Matcher:
         self.problems += [no_such_column(path + h.name, str(h.type), names) for i, h in enumerate(have) if i not in used]
         return makers
 
-    def _places(self, have: Sequence[pa.Field]) -> _Places:
+    def _places(self, have: Sequence[pa.Field]) -> _PlacesByName:
         """Return the places of the frame's fields by name and, where case does not matter, by the name in lower case."""
-        places: _Places = {}
+        places: _PlacesByName = {}
         for i, h in enumerate(have):
             places.setdefault(("exact", h.name), []).append(i)
             if not self.case_sensitive:
                 places.setdefault(("lower", h.name.lower()), []).append(i)
         return places
 
-    def _find(self, field: NestedField, places: _Places, path: str) -> int | None:
+    def _find(self, field: NestedField, places: _PlacesByName, path: str) -> int | None:
         near = places.get(("exact", field.name)) or places.get(("lower", field.name.lower()), [])
         if len(near) > 1:
             text = "is in the frame more than once"

@@ -4,4 +4,4 @@ Start at `catalog`, which Spark asks for tables and namespaces. `protocol` says 
 answers by calls that a user could have typed in Python. `proxy` is what all of these objects have in common.
 """
 
-__all__ = ["catalog", "protocol"]
+__all__ = ["catalog", "protocol", "relation"]

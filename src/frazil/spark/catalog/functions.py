@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from frazil.errors import Unsupported
-from frazil.spark.catalog.proxy import Proxy
+from frazil.spark.catalog.proxy import SparkProxy
 from frazil.spark.host.jvm import implementing
 from frazil.spark.host.jvm_catalog import CATALOG, CatalogTypes
 from frazil.spark.host.jvm_functions import integer_type, scalar_function
@@ -83,7 +83,7 @@ FUNCTIONS: dict[str, Callable[[Sequence[str]], Choice]] = {
 }  # fmt: skip
 
 
-class SystemFunction(Proxy):
+class SystemFunction(SparkProxy):
     """Choose the class that computes a function, when Spark knows the types of its arguments."""
 
     Java = implementing(CATALOG + "functions.UnboundFunction")

@@ -11,7 +11,7 @@ from pyspark.sql import types as s
 from frazil.errors import Unsupported
 from frazil.maintain.procedures import BY_NAME, PROCEDURES, Procedure
 from frazil.spark.catalog.protocol import Calls
-from frazil.spark.catalog.proxy import Proxy
+from frazil.spark.catalog.proxy import SparkProxy
 from frazil.spark.host import jvm_procedures
 from frazil.spark.host.jvm import implementing
 from frazil.spark.host.jvm_catalog import CATALOG, CONNECTOR, CatalogTypes
@@ -29,7 +29,7 @@ def procedure_names(namespace: tuple[str, ...]) -> list[tuple[str, str]]:
     return [(SYSTEM, p.name) for p in PROCEDURES] if [n.lower() for n in namespace] == [SYSTEM] else []
 
 
-class _Described(Proxy):
+class _Described(SparkProxy):
     """Name a procedure."""
 
     def __init__(self, types: CatalogTypes, spark: Any, calls: Calls, procedure: Procedure):
@@ -73,7 +73,7 @@ class BoundProcedure(_Described):
         return scans.iterator()
 
 
-class ProcedureRows(Proxy):
+class ProcedureRows(SparkProxy):
     """Hold the rows of a procedure's result."""
 
     Java = implementing(CONNECTOR + "read.LocalScan")

@@ -26,7 +26,7 @@ def _answering(method: Callable[..., Any]) -> Callable[..., Any]:
     return answer
 
 
-class Proxy:
+class SparkProxy:
     """Answer the JVM's calls of an interface. Methods have the names of Java's; what they raise reaches Spark as an exception of Java.
 
     py4j sends every method to Python, those with a default in Java included, and those of java.lang.Object. `described`: what plans show.
@@ -47,7 +47,7 @@ class Proxy:
 
     def equals(self, other: Any) -> bool:
         """Tell whether another object is this one: it arrives as a proxy, or as the object itself."""
-        return other is self or (other is not None and not isinstance(other, Proxy) and int(other.hashCode()) == self._number
+        return other is self or (other is not None and not isinstance(other, SparkProxy) and int(other.hashCode()) == self._number
                                  and str(other.toString()) == self._described)  # fmt: skip
 
     def toString(self) -> str:

@@ -6,13 +6,13 @@ from typing import Any
 
 from frazil.catalog.names import full_name
 from frazil.spark.catalog.protocol import Calls, Parts, Staged, TableDefinition
-from frazil.spark.catalog.proxy import Proxy
+from frazil.spark.catalog.proxy import SparkProxy
 from frazil.spark.catalog.write import WriteBuilder
 from frazil.spark.host.jvm import implementing
 from frazil.spark.host.jvm_catalog import CATALOG, CatalogTypes
 
 
-class StagedTable(Proxy):
+class StagedTable(SparkProxy):
     """Take the rows of a table that becomes visible with them."""
 
     Java = implementing(CATALOG + "StagedTable", CATALOG + "SupportsWrite")

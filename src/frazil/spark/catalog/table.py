@@ -12,7 +12,7 @@ from frazil.catalog import LoadedTable
 from frazil.catalog.names import full_name
 from frazil.scan.columns import metadata_columns
 from frazil.spark.catalog.protocol import Calls, Parts
-from frazil.spark.catalog.proxy import Proxy
+from frazil.spark.catalog.proxy import SparkProxy
 from frazil.spark.catalog.write import WriteBuilder
 from frazil.spark.host.jvm import implementing
 from frazil.spark.host.jvm_catalog import CATALOG, CatalogTypes
@@ -79,7 +79,7 @@ def partition_terms(spec: PartitionSpec, schema: Schema) -> list[tuple[str, list
     return terms
 
 
-class MetadataColumn(Proxy):
+class MetadataColumn(SparkProxy):
     """Name a metadata column of a table, such as `_file`."""
 
     Java = implementing(CATALOG + "MetadataColumn")
@@ -107,7 +107,7 @@ class MetadataColumn(Proxy):
         return None
 
 
-class ServedTable(Proxy):
+class ServedTable(SparkProxy):
     """Describe a table to Spark, and write its rows. `parts`: of its name in the catalog; `branch`: that it is written to."""
 
     Java = implementing(CATALOG + "SupportsWrite", CATALOG + "SupportsMetadataColumns", CATALOG + "TruncatableTable")

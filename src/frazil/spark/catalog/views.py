@@ -14,7 +14,7 @@ from frazil.errors import (
     ViewAlreadyExistsError,
 )
 from frazil.spark.catalog.protocol import Calls, Parts, ViewDefinition
-from frazil.spark.catalog.proxy import Proxy
+from frazil.spark.catalog.proxy import SparkProxy
 from frazil.spark.host import jvm_errors, jvm_relations
 from frazil.spark.host.jvm_catalog import CatalogTypes
 
@@ -22,7 +22,7 @@ DEFAULT_MODE = "COMPENSATION"
 """Spark's own default: rows are cast to the view's columns where its tables have changed."""
 
 
-class ServedViews(Proxy):
+class ServedViews(SparkProxy):
     """Implement Spark's calls for views; a part of `ServedCatalog`."""
 
     spark: Any

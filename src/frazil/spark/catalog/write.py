@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 
 from frazil.errors import Unsupported
 from frazil.spark.catalog.protocol import Insert
-from frazil.spark.catalog.proxy import Proxy
+from frazil.spark.catalog.proxy import SparkProxy
 from frazil.spark.host.jvm import implementing
 from frazil.spark.host.jvm_catalog import INSERTABLE, WRITE, CatalogTypes
 from frazil.spark.host.jvm_plans import session_frame
@@ -18,7 +18,7 @@ Take = Callable[[DataFrame, Insert], None]
 """Write the rows of a DataFrame."""
 
 
-class WriteBuilder(Proxy):
+class WriteBuilder(SparkProxy):
     """Note what a write replaces, as Spark tells it."""
 
     Java = implementing(WRITE + "SupportsOverwriteV2", WRITE + "SupportsDynamicOverwrite")
@@ -55,7 +55,7 @@ class WriteBuilder(Proxy):
         raise Unsupported("Streams do not reach a table this way.", hint="Use df.writeStream.toTable(…), or table.write_stream(…).")
 
 
-class V1Write(Proxy):
+class V1Write(SparkProxy):
     """Answer that rows are taken as a DataFrame."""
 
     Java = implementing(WRITE + "V1Write")
@@ -68,7 +68,7 @@ class V1Write(Proxy):
         return self._described
 
     def toInsertableRelation(self) -> Any:
-        return Rows(self.types, self._described, self._take, self._spark)
+        return InsertedRows(self.types, self._described, self._take, self._spark)
 
     def supportedCustomMetrics(self) -> Any:
         return self.types.no_metrics
@@ -83,7 +83,7 @@ class V1Write(Proxy):
         raise Unsupported("Streams do not reach a table this way.", hint="Use df.writeStream.toTable(…), or table.write_stream(…).")
 
 
-class Rows(Proxy):
+class InsertedRows(SparkProxy):
     """Take the rows, when Spark runs the statement."""
 
     Java = implementing(INSERTABLE)

@@ -163,8 +163,8 @@ class NewColumns:
                 for m in column.field_type.fields
             ]
             whole = F.struct(*inside)  # the struct itself is not null, as in Spark, unless it comes from a struct of the source
-            given = structs.get(column.field_id)
-            return whole if given is None or old is None else F.when(given.isNotNull() | old.isNotNull(), whole)
+            of_source = structs.get(column.field_id)
+            return whole if of_source is None or old is None else F.when(of_source.isNotNull() | old.isNotNull(), whole)
         return absent_column(column, self.problems, name) if old is None else old
 
     def _fit(self, c: Column, have: s.DataType, path: tuple[i.NestedField, ...], origin: Origin, again: bool) -> Column:

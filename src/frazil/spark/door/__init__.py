@@ -3,4 +3,4 @@ what tables, catalogs and streams ask beside that, `read_target` resolves the op
 sessions that were not prepared by `frazil.install`.
 """
 
-__all__ = ["datasource", "doors", "iceberg_read", "read_target", "session_catalogs", "stream_read"]
+__all__ = ["datasource", "doors", "engine", "iceberg_read", "read_target", "session_catalogs", "stream_read"]

@@ -56,7 +56,7 @@ def put_catalog(spark: Any, name: str, catalog: Any) -> None:
 
 
 def remove_catalog(spark: Any, name: str) -> None:
-    """Forget the session's catalog of a name; Spark loads it again by its settings when it is asked for."""
+    """Drop the session's catalog of a name; Spark loads it again by its settings when it is asked for."""
     catalogs_of(spark).remove(name)
 
 
@@ -187,7 +187,8 @@ class CatalogTypes:
         self._string, self._object = view.java.lang.String, view.java.lang.Object
         self._identifier = getattr(view, CATALOG + "Identifier")
         self._v2_util = getattr(view, CATALOG + "CatalogV2Util")
-        self._to_columns, self._to_columns_default = self._v2_util.structTypeToV2Columns, ()
+        self._to_columns = self._v2_util.structTypeToV2Columns
+        self._to_columns_default: tuple[Any, ...] = ()
         with contextlib.suppress(Py4JError):  # 4.1 and 4.2 have no second parameter
             self._to_columns_default = (getattr(self._v2_util, "structTypeToV2Columns$default$2")(),)
         self._v1_table = getattr(view, CATALOG + "V1Table")
@@ -205,11 +206,11 @@ class CatalogTypes:
         self._seq = view.PythonUtils.toSeq
         self._project = getattr(view, CATALYST + "plans.logical.Project")
         self._hidden_tag = getattr(view, CATALYST + "trees.TreeNodeTag")("hidden_output")
-        self._throwable = view.java.lang.Throwable
+        self._throwable, self._current_thread = view.java.lang.Throwable, view.java.lang.Thread.currentThread
         self._trace = getattr(view, "org.apache.commons.lang3.exception.ExceptionUtils").getStackTrace
         self._origin = getattr(view, CATALYST + "trees.CurrentOrigin")
         self._table_arguments, self._table_constructor = self._catalog_table()
-        self._lock, self._plans = threading.Lock(), deque[tuple[float, Any, Any]]()
+        self._lock, self._plans = threading.Lock(), deque[tuple[float, Any, Any, int]]()
         self.no_metrics, self.no_task_metrics = self.array(self._metric, ()), self.array(self._task_metric, ())
         self.no_constraints, self.no_strings = self.array(self._constraint, ()), self.strings(())
 
@@ -339,7 +340,7 @@ class CatalogTypes:
         key = self._qualified(place, parts[-2], parts[-1])
         sessions.cacheTable(key, plan)
         with self._lock:
-            self._plans.append((time.monotonic(), sessions, key))
+            self._plans.append((time.monotonic(), sessions, key, self._thread_id()))
         self._forget_old()
         return self._v1_table(self.catalog_table((place, parts[-2], parts[-1]), plan.schema()))
 
@@ -391,11 +392,29 @@ class CatalogTypes:
             arguments[places[field_name]] = value
         return self._v1_table(self._table_constructor.newInstance(arguments))
 
+    def _thread_id(self) -> int:
+        return int(self._current_thread().getId())
+
+    def forget_plans(self) -> None:
+        """Take the plans that this thread's statement was given out of the relation cache again; it is analysed by now.
+
+        py4j serves calls of the JVM by threads of their own in this process, but on the JVM's thread of the caller.
+        """
+        if not self._plans:
+            return
+        own = self._thread_id()
+        with self._lock:
+            mine = [plan for plan in self._plans if plan[3] == own]
+            for plan in mine:
+                self._plans.remove(plan)
+        for _, sessions, key, _ in mine:
+            sessions.invalidateCachedTable(key)
+
     def _forget_old(self) -> None:
         now = time.monotonic()
         while self._plans and (len(self._plans) > _KEPT_PLANS or now - self._plans[0][0] > _KEPT_SECONDS):
             try:
-                _, sessions, key = self._plans.popleft()
+                _, sessions, key, _ = self._plans.popleft()
             except IndexError:  # another thread was quicker
                 return
             sessions.invalidateCachedTable(key)
