@@ -131,6 +131,14 @@ def test_lists_and_maps_are_given_as_options_that_repeat(run: Run, table: Table)
     assert refused.exit_code == 1 and "min-input-files" in refused.stderr
 
 
+def test_numbers_reach_procedures_that_also_take_texts(run: Run, table: Table) -> None:
+    assert run("auto", "db.t", "--budget-minutes", 20, "--budget-bytes", "10GB", "--dry-run").exit_code == 0
+    assert run("auto", "db.t", "--budget-minutes", 0.5, "--budget-bytes", 10**9, "--dry-run").exit_code == 0
+    assert run("expire-snapshots", "db.t", "--max-concurrent-deletes", 2, "--dry-run").exit_code == 0
+    refused = run("auto", "db.t", "--budget-minutes", "soon")
+    assert refused.exit_code == 1 and "budget_minutes must be above 0, not 'soon'" in refused.output
+
+
 def test_every_procedure_is_a_command_with_all_its_parameters(run: Run) -> None:
     for procedure in PROCEDURES:
         if procedure.name != "create_changelog_view":

@@ -15,7 +15,7 @@ from tests.one_driver import OneDriver
 from tests.peers.checks import PyIcebergCheck
 
 ROOT = Path(__file__).resolve().parents[2]
-SPARK = ["README.md", "docs/spark.md", "docs/streams.md", "docs/streams-sink.md", "docs/partition-commit.md", "docs/from-flink.md", "docs/from-java.md"]
+SPARK = "README.md docs/spark.md docs/sql.md docs/streams.md docs/streams-sink.md docs/partition-commit.md docs/from-flink.md docs/from-java.md".split()
 PLAIN = ["docs/tour.md", "docs/pyiceberg.md", "docs/maintenance.md"]
 # as a user runs them, but for what a large cluster would want of Spark; the demo wants that memory, and shares a JVM with the documents
 SMALL = '--conf spark.driver.memory=2g --conf spark.sql.shuffle.partitions=2 --conf spark.ui.enabled=false --driver-java-options "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" pyspark-shell'
@@ -30,10 +30,15 @@ def blocks(path: Path, language: str) -> list[tuple[int, str]]:
     return found
 
 
+def statements(text: str) -> list[str]:
+    return [s for part in re.split(r";\s*\n", re.sub(r"--.*", "", text)) if (s := part.strip())]
+
+
 def script(path: Path) -> str:
-    """The document's blocks at their own line numbers, so that a failure names the place."""
+    """The document's blocks at their own line numbers, so that a failure names the place; those of SQL in the session that Python made."""
     lines: list[str] = []
-    for line, text in blocks(path, "python"):
+    sql = [(line, f"for statement in {statements(text)!r}: spark.sql(statement).collect()") for line, text in blocks(path, "sql")]
+    for line, text in sorted(blocks(path, "python") + sql):
         lines += [""] * (line - 1 - len(lines)) + text.splitlines()
     return "\n".join(lines) + "\n"
 

@@ -59,7 +59,7 @@ FLINKS = {
 
 def said(page: Path, heading: str) -> dict[str, str]:
     """Return what a page says of each option in the table below a heading: its second column."""
-    section = page.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    section = page.read_text().split(f"# {heading}\n")[1].split("\n#")[0]
     rows = re.findall(r"^\| (`[^|]+) \| ([^|]+) \|", section, re.M)
     return {name: said for names, said in rows for name in re.findall(r"`([^`]+)`", names)}
 
@@ -79,7 +79,7 @@ def test_each_option_of_flink_has_its_line(heading: str) -> None:
     assert set(said(FLINK, heading)) == set(FLINKS[heading].split())
 
 
-@pytest.mark.parametrize(("page", "heading"), [(FLINK, "Source"), (JAVA, "Reading")])
+@pytest.mark.parametrize(("page", "heading"), [(FLINK, "Source"), (JAVA, "Streaming reads")])
 def test_options_of_sources_are_taken_or_refused_as_the_page_says(page: Path, heading: str) -> None:
     for name, there in said(page, heading).items():
         if there == "same":
@@ -89,7 +89,7 @@ def test_options_of_sources_are_taken_or_refused_as_the_page_says(page: Path, he
             is_refused_by_name(stream_options, name, {name: "1"})
 
 
-@pytest.mark.parametrize(("page", "heading"), [(FLINK, "Sink"), (JAVA, "Writing")])
+@pytest.mark.parametrize(("page", "heading"), [(FLINK, "Sink"), (JAVA, "Streaming writes")])
 def test_options_of_sinks_are_taken_or_refused_as_the_page_says(page: Path, heading: str) -> None:
     for name, there in said(page, heading).items():
         if "(" in name or name == "toTable":

@@ -122,8 +122,26 @@ def _option(parameter: Parameter) -> click.Option:
             return click.Option([name], multiple=True, metavar="NAME", help=text)
         case kind if kind == NUMBERS:
             return click.Option([name], multiple=True, type=int, help=text)
-    kind_of_value = str if parameter.wide else _NUMBERS.get(parameter.kind, str)
-    return click.Option([name], type=kind_of_value, required=parameter.required, help=text)
+    number = _NUMBERS.get(parameter.kind)
+    if number is None or not parameter.wide:
+        return click.Option([name], type=number or str, required=parameter.required, help=text)
+    return click.Option(
+        [name],
+        metavar=number.__name__.upper(),
+        required=parameter.required,
+        callback=partial(_number_or_text, number),
+        help=text,
+    )
+
+
+def _number_or_text(
+    number: type[int] | type[float], _: click.Context, __: click.Parameter, value: str | None
+) -> int | float | str | None:
+    """Read a number; other texts (`10GB`) are for the procedure to read, or to refuse."""
+    try:
+        return value if value is None else number(value)
+    except ValueError:
+        return value
 
 
 def _mapping(

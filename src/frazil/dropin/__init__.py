@@ -21,8 +21,8 @@ def install(spark: Any) -> Any:
 
     With a local master, workers run this Python, unless another one was chosen (PYSPARK_PYTHON, spark.pyspark.python).
     Afterwards `spark.table`, `spark.read.format("iceberg")`, `spark.read.table`, `df.write.format("iceberg")`, `saveAsTable`,
-    `insertInto`, `df.writeTo`, `df.mergeInto`, `spark.readStream`, `df.writeStream` and `spark.catalog.tableExists` know Frazil's catalogs.
-    SQL text that names Frazil's tables is refused by name. Raises InvalidInput if `spark` is not a session.
+    `insertInto`, `df.writeTo`, `df.mergeInto`, `spark.readStream`, `df.writeStream`, `spark.sql` and `spark.catalog` know Frazil's
+    catalogs. Raises InvalidInput if `spark` is not a session.
     """
     if not hasattr(spark, "createDataFrame"):
         raise InvalidInput(f"install takes a running SparkSession, not {spark!r}.", hint="frazil.spark_session() gives one that is ready.")
