@@ -177,3 +177,25 @@ def test_objects_of_a_statement_are_collected_after_it(spark, lake, t):
     first = 0
     first = after_statements(2)
     assert after_statements(20) <= first + 5
+
+
+def test_metadata_columns_that_a_query_does_not_name_add_no_join_and_no_rows_of_structs(spark, run, lake, t, tmp_path):
+    run("DELETE FROM lake.db.t WHERE id = 2")
+    name = f"{lake}.db.t"
+
+    def plan(frame):
+        return frame._jdf.queryExecution().executedPlan().toString()
+
+    for frame in (spark.sql(f"SELECT id FROM {name} WHERE id = 1"), spark.table(name).select("id").where("id = 1")):
+        text = plan(frame)
+        assert "Join" not in text and text.count("FileScan parquet") == 1 and "row_index AS" not in text
+        assert "Batched: true" in text and "PushedFilters: [IsNotNull(id), EqualTo(id,1)]" in text
+        assert "file_size" not in text and "_metadata.row_index" not in text and "_tmp_metadata_row_index" not in text
+
+
+def test_locations_of_local_files_are_those_of_the_manifests_without_a_join(spark, run, lake, t):
+    run("INSERT INTO lake.db.t VALUES (3, 'a+b %20')")
+    files = set(run("SELECT file_path FROM lake.db.t.files"))
+    frame = spark.sql(f"SELECT _file FROM {lake}.db.t")
+    assert {tuple(row) for row in frame.collect()} == files
+    assert "Join" not in frame._jdf.queryExecution().executedPlan().toString()

@@ -73,10 +73,10 @@ class ServedCatalog(ServedViews):
         return False
 
     def tableStateOptionKeys(self) -> Any:
-        return self.types.string_set(STATE_OPTIONS)
+        return self.types.option_keys(STATE_OPTIONS)
 
     def changelogStateOptionKeys(self) -> Any:
-        return self.types.string_set()
+        return self.types.option_keys()
 
     def listTables(self, namespace: Any) -> Any:
         parts = tuple(namespace)

@@ -8,11 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from frazil.catalog.names import full_name
 from frazil.errors import Unsupported
-from frazil.expr.sql_text import back_quoted
 from frazil.spark.door.engine import engine_on
 from frazil.spark.door.iceberg_read import frame_of
 from frazil.spark.door.read_target import ReadTarget
@@ -30,14 +28,13 @@ _READS = re.compile(r"\b(?:from|join|table)\b", re.IGNORECASE)
 _INSERTS = re.compile(r"\binsert\b", re.IGNORECASE)
 REPLACES = re.compile(r"\binsert\s+overwrite\b", re.IGNORECASE)
 _FULL = re.compile(rf"({_PART})(?:\s*\.\s*{_PART}){{3}}")
-_MARK = "__metadata_col"  # Spark's key of an attribute that is a metadata column
 
 
-def table_rows(spark: Any, target: ReadTarget, asked: Asked, types: CatalogTypes) -> tuple[DataFrame, int]:
-    """Return the rows of a table, metadata table or changelog, and how many of the last columns are to be hidden. Where this Spark cannot
+def table_rows(spark: Any, target: ReadTarget, asked: Asked, types: CatalogTypes) -> tuple[DataFrame, list[str]]:
+    """Return the rows of a table, metadata table or changelog, and which of the last columns are to be hidden. Where this Spark cannot
     hide columns, metadata columns that a text names are shown beside the others, unless the text also asks for all columns."""
     if target.metadata_table is not None:
-        return frame_of(spark, target), 0
+        return frame_of(spark, target), []
     reading = target.reading()
     snapshot, schema = reading.snapshot_and_schema()
     names = [n for n in _metadata_columns(asked, target) if schema.get_field(n, False) is None]
@@ -48,12 +45,7 @@ def table_rows(spark: Any, target: ReadTarget, asked: Asked, types: CatalogTypes
         reading = replace(reading, selected_fields=("*", *names))
     with titled(f"{target.name} snapshot {'none' if snapshot is None else snapshot.snapshot_id}"):
         frame = engine_on(spark).read(reading)
-    if not names:
-        return frame, 0
-    if not hides:
-        return frame, 0
-    visible = [F.col(back_quoted([name])) for name in frame.columns[: -len(names)]]
-    return frame.select(*visible, *(F.col(name).alias(name, metadata={_MARK: name}) for name in frame.columns[-len(names) :])), len(names)
+    return frame, names if hides else []
 
 
 def _hides(types: CatalogTypes) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import itertools
 import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
@@ -138,7 +139,39 @@ def put_setting(spark: Any, key: str, value: str | None) -> bool:
 
 def settings_of(spark: Any) -> dict[str, str]:
     """Return the settings of a classic session, the SparkContext's included; PySpark's `conf.getAll` calls the JVM for each of them."""
-    copy = getattr(spark._jvm, "java.util.HashMap")(_settings(spark))
+    seen = _seen(spark)
+    if seen.values is None:
+        seen.values = _read(spark, seen.copy)
+    return dict(seen.values)
+
+
+def settings_version(spark: Any) -> int:
+    """Return a number that changes when a setting of a classic session does."""
+    return _seen(spark).version
+
+
+class _Seen:
+    """Hold a copy of a session's settings, which are compared with it in one call. `values`: the copy as a dict, once it was asked for."""
+
+    def __init__(self, live: Any, copy: Any):
+        self.live, self.copy = live, copy
+        self.version = next(_VERSIONS)
+        self.values: dict[str, str] | None = None
+
+
+_VERSIONS = itertools.count(1)
+_SEEN: weakref.WeakKeyDictionary[Any, _Seen] = weakref.WeakKeyDictionary()
+
+
+def _seen(spark: Any) -> _Seen:
+    seen = _SEEN.get(spark)
+    if seen is None or not seen.live.equals(seen.copy):
+        live = _settings(spark) if seen is None else seen.live
+        seen = _SEEN[spark] = _Seen(live, getattr(spark._jvm, "java.util.HashMap")(live))
+    return seen
+
+
+def _read(spark: Any, copy: Any) -> dict[str, str]:
     join = getattr(spark._jvm, "java.lang.String").join
     values = copy.__getattr__("values")()  # Java's method: that of py4j's class calls the JVM for each value
     return dict(zip(join("\0", copy.keySet()).split("\0"), join("\0", values).split("\0"), strict=True))
@@ -152,12 +185,12 @@ class SessionCopies:
     """Hold copies of a classic session with additional settings, valid while the session's own settings do not change (`are_current`)."""
 
     def __init__(self, spark: Any, jvm: Jvm):
-        self._session, self._settings_then = spark._jsparkSession, jvm.view.java.util.HashMap(_settings(spark))
+        self._session, self._version = spark._jsparkSession, settings_version(spark)
         self._copies: dict[tuple[tuple[str, str], ...], Any] = {}
 
     def are_current(self, spark: Any) -> bool:
         """Tell whether the session's settings are those from which the copies were made."""
-        return bool(_settings(spark).equals(self._settings_then))
+        return settings_version(spark) == self._version
 
     def with_settings(self, settings: Mapping[str, str]) -> Any:
         """Return the JVM's copy of the session with these settings, cloned at the first call for them."""
@@ -236,6 +269,11 @@ class Jvm:
     nil: Any
     _split: Any
     _maps: dict[tuple[tuple[str, str], ...], Any] = field(default_factory=dict, repr=False)
+
+    @functools.cached_property
+    def dataset(self) -> Any:
+        """Return the class of classic DataFrames."""
+        return getattr(self.view, SPARK + "sql.classic.Dataset")
 
     def texts(self, texts: Sequence[str]) -> Any:
         """Make a Java array of strings, which must contain no line ends. One call carries all of them: 100,000 paths take 0.2 s, with one

@@ -22,7 +22,7 @@ from pyspark.sql import types as s
 
 from frazil.catalog.names import full_name, identifier_parts
 from frazil.scan.snapshot_ref import selector_suffix
-from frazil.spark.host.jvm import CATALYST, EXPRESSIONS, SPARK, Jvm, each, jvm_of, listen, scala_seq
+from frazil.spark.host.jvm import CATALYST, EXPRESSIONS, SPARK, Jvm, each, jvm_of, listen, scala_seq, settings_version
 from frazil.spark.host.jvm_plans import NodeKind, kind_of
 from frazil.spark.host.jvm_views import Rule
 
@@ -153,7 +153,7 @@ def has_database(spark: Any, name: str) -> bool:
 
 def settings_mark(spark: Any) -> Any:
     """Return a value that changes when a setting of the session does."""
-    return spark._jsparkSession.sessionState().conf().settings().hashCode()
+    return settings_version(spark)
 
 
 # The values of Spark's interfaces ---------------------------------------------------------------------------------------------------------
@@ -210,8 +210,10 @@ class CatalogTypes:
         self._trace = getattr(view, "org.apache.commons.lang3.exception.ExceptionUtils").getStackTrace
         self._origin = getattr(view, CATALYST + "trees.CurrentOrigin")
         self._table_arguments, self._table_constructor = self._catalog_table()
+        self._sessions: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
         self._lock, self._plans = threading.Lock(), deque[tuple[float, Any, Any, int]]()
         self.no_metrics, self.no_task_metrics = self.array(self._metric, ()), self.array(self._task_metric, ())
+        self._values: dict[Any, Any] = {}
         self.no_constraints, self.no_strings = self.array(self._constraint, ()), self.strings(())
 
     # --- arrays, maps and names
@@ -241,6 +243,16 @@ class CatalogTypes:
         for value in values:
             java_set.add(value)
         return java_set
+
+    def _lasting(self, key: Any, make: Callable[[], Any]) -> Any:
+        """Return a value that Spark only reads, made at the first call for it."""
+        if key not in self._values:
+            self._values[key] = make()
+        return self._values[key]
+
+    def option_keys(self, keys: Sequence[str] = ()) -> Any:
+        """Make the set of the names of options."""
+        return self._lasting(("keys", *keys), lambda: self.string_set(keys))
 
     def string_map(self, values: Mapping[str, str]) -> Any:
         """Make a Java map of strings."""
@@ -294,11 +306,11 @@ class CatalogTypes:
     def catalog_capabilities(self, names: Sequence[str]) -> Any:
         """Make the set of a catalog's capabilities."""
         kind = getattr(self.jvm.view, CATALOG + "TableCatalogCapability")
-        return self.string_set([kind.valueOf(name) for name in names])
+        return self._lasting(("catalog", *names), lambda: self.string_set([kind.valueOf(name) for name in names]))
 
     def capabilities(self, names: Sequence[str]) -> Any:
         """Make the set of a table's capabilities."""
-        return self.string_set([self._capability.valueOf(name) for name in names])
+        return self._lasting(("table", *names), lambda: self.string_set([self._capability.valueOf(name) for name in names]))
 
     def metadata_columns(self, columns: Sequence[Any]) -> Any:
         """Make an array of metadata columns, which are objects of this process."""
@@ -326,9 +338,9 @@ class CatalogTypes:
             arguments[place] = getattr(companion, f"$lessinit$greater$default${place + 1}")()
         return arguments, constructor
 
-    def relation(self, spark: Any, catalog: str, parts: Sequence[str], frame: Any, hidden: int = 0) -> Any:
-        """Return the V1Table that Spark's analyser replaces by the analysed plan of a DataFrame. `hidden`: how many of the last columns
-        are metadata columns.
+    def relation(self, spark: Any, catalog: str, parts: Sequence[str], frame: Any, hidden: Sequence[str] = ()) -> Any:
+        """Return the V1Table that Spark's analyser replaces by the analysed plan of a DataFrame. `hidden`: the names of the last columns,
+        which are metadata columns.
 
         The plan goes through the session's relation cache, under a name of its own for each load, and leaves it when it is old: a query has
         taken it long before (`forget_plans` lets it leave at once).
@@ -336,7 +348,7 @@ class CatalogTypes:
         plan, place = frame._jdf.queryExecution().analyzed(), f"{catalog} {next(_NUMBERS)}"
         if hidden:
             plan = self._hiding(plan, hidden)
-        sessions = spark._jsparkSession.sessionState().catalog()
+        sessions = self._session_catalog(spark)
         key = self._qualified(place, parts[-2], parts[-1])
         sessions.cacheTable(key, plan)
         with self._lock:
@@ -350,9 +362,20 @@ class CatalogTypes:
             identifier = self._table_identifier(name, self.jvm.none, self.jvm.none)
         else:
             identifier = self._table_identifier(name[2], self._some(name[1]), self._some(name[0]))
+        _, table_type, storage, _, *others = self._lasting("fields of a table", lambda: self._table_fields(identifier, schema))
+        return self._values["a table"].copy(identifier, table_type, storage, schema, *others)
+
+    def _table_fields(self, identifier: Any, schema: Any) -> list[Any]:
         with self._lock:
             self._table_arguments[0], self._table_arguments[3] = identifier, schema
-            return self._table_constructor.newInstance(self._table_arguments)
+            table = self._values["a table"] = self._table_constructor.newInstance(self._table_arguments)
+        return [table.productElement(n) for n in range(table.productArity())]
+
+    def _session_catalog(self, spark: Any) -> Any:
+        """Return the SessionCatalog of a session, which holds its relation cache."""
+        if (catalog := self._sessions.get(spark)) is None:
+            catalog = self._sessions[spark] = spark._jsparkSession.sessionState().catalog()
+        return catalog
 
     @cached_property
     def not_columnar(self) -> Any:
@@ -365,17 +388,22 @@ class CatalogTypes:
         view = self.jvm.view
         spark_class = getattr(view, SPARK + "sql.classic.SparkSession")
         session = spark_class.active()
-        plan = self._hiding(session.sql("SELECT 1 AS a, 2 AS b").queryExecution().analyzed(), 1)
+        plan = self._hiding(session.sql("SELECT 1 AS a, 2 AS b").queryExecution().analyzed(), ["b"])
         alias = getattr(getattr(view, CATALYST + "plans.logical.SubqueryAlias$"), "MODULE$")
         return not alias.apply("x", plan).metadataOutput().isEmpty()
 
-    def _hiding(self, plan: Any, hidden: int) -> Any:
+    def _hiding(self, plan: Any, hidden: Sequence[str]) -> Any:
         """Hide the last columns of a plan: `*` leaves them out, and a query that names one gets it, as with metadata columns."""
-        output = list(each(plan.output()))
-        visible, invisible = (self._seq(columns) for columns in (output[:-hidden], output[-hidden:]))
-        hiding = self._project(visible, plan)
-        hiding.setTagValue(self._hidden_tag, invisible)
+        output, last = plan.output(), len(hidden)
+        names = zip(each(output.takeRight(last)), hidden, strict=True)
+        hiding = self._project(output.dropRight(last), plan)
+        hiding.setTagValue(self._hidden_tag, self._seq([column.withMetadata(self._mark(name)) for column, name in names]))
         return hiding
+
+    def _mark(self, name: str) -> Any:
+        """Return the metadata by which Spark knows a metadata column."""
+        from_json = getattr(self.jvm.view, SPARK + "sql.types.Metadata").fromJson
+        return self._lasting(("mark", name), lambda: from_json(f'{{"__metadata_col": "{name}"}}'))
 
     def view_table(self, name: Sequence[str], schema: Any, text: str, properties: Mapping[str, str]) -> Any:
         """Return the V1Table that Spark's analyser replaces by the query of a view. `name`: with its catalog."""
@@ -473,8 +501,9 @@ class CatalogTypes:
     def asked(self) -> Asked:
         """Tell by whom the catalog is asked, from within a call of the JVM: the methods that run on the JVM's thread say so."""
         stack = str(self._trace(self._throwable()))
-        text = self._origin.get().sqlText()
-        return Asked(not any(method in stack for method in _ABOUT_TABLES), str(text.get()) if text.isDefined() else None)
+        text = str(self._origin.get().sqlText().toString())  # of Scala's Option, in one call
+        as_relation = not any(method in stack for method in _ABOUT_TABLES)
+        return Asked(as_relation, text.removeprefix("Some(").removesuffix(")") if text != "None" else None)
 
     # --- what Spark passes
 

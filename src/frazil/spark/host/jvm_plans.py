@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 from pyspark.sql import Column, DataFrame
 
-from frazil.spark.host.jvm import CATALYST, EXPRESSIONS, classic_column, each, is_classic, is_instance, no_option, scala_seq
+from frazil.spark.host.jvm import CATALYST, EXPRESSIONS, classic_column, each, is_classic, is_instance, jvm_of, no_option, scala_seq
 
 _WHOLE_NUMBERS = ("byte", "short", "integer", "long")
 
@@ -73,7 +73,9 @@ def analysed_plan(frame: DataFrame) -> Any:
 
 def frame_of(spark: Any, plan: Any) -> DataFrame:
     """Make a classic DataFrame from a logical plan."""
-    return DataFrame(spark._jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan), spark)
+    jvm = jvm_of(spark)
+    assert jvm is not None, "Spark Connect has no plans in this process"
+    return DataFrame(jvm.dataset.ofRows(spark._jsparkSession, plan), spark)
 
 
 def session_frame(spark: Any, dataset: Any) -> DataFrame:

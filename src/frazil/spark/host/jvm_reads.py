@@ -37,7 +37,8 @@ class ParquetRelations:
         self.numbers = self.no_columns.add(number_column, getattr(view, SPARK + "sql.types.LongType$").__getattr__("MODULE$"))
         self._relation = getattr(view, _DATASOURCES + "HadoopFsRelation")
         self._logical = getattr(getattr(view, _DATASOURCES + "LogicalRelation$"), "MODULE$")
-        self._parquet = getattr(view, _DATASOURCES + "parquet.ParquetFileFormat")
+        self._format = getattr(view, _DATASOURCES + "parquet.ParquetFileFormat")()
+        self._maps: dict[tuple[tuple[str, str], ...], Any] = {}
         self._path = getattr(view, "org.apache.hadoop.fs.Path")
         self._scala_map = getattr(view, SPARK + "api.python.PythonUtils").toScalaMap
         self._sequence = getattr(view, "scala.collection.immutable.ArraySeq").unsafeWrapArray
@@ -81,17 +82,38 @@ class ParquetRelations:
         ]
         return self._sequence(self._read(msgspec.json.encode(directories).decode(), self._directories))
 
-    def scan(self, spark: Any, session: Any, schema: s.StructType, index: Any, options: Mapping[str, str]) -> DataFrame:
-        """Make a DataFrame over the files of an index. `session`: the JVM's session whose settings the Parquet reader uses."""
+    def scan(
+        self, spark: Any, session: Any, schema: s.StructType, index: Any, options: Mapping[str, str], *,
+        locations: bool = False,
+    ) -> DataFrame:  # fmt: skip
+        """Make a DataFrame over the files of an index. `session`: the JVM's session whose settings the Parquet reader uses; `locations`: it
+        has the column `_metadata`, of which only the member `file_path` is there."""
         listen(spark)
         jsession, jvm = spark._jsparkSession, self._jvm
         columns = jsession.parseDataType(schema.json())
         relation = self._relation(
-            index, index.partitionSchema(), columns, jvm.none, self._parquet(), self._scala_map(jvm.map(options)), session
+            index, index.partitionSchema(), columns, jvm.none, self._format, self._options(options), session
         )
         if index.title is not None:
-            return frame_of(spark, self._logical.apply(relation, catalog_types(spark).catalog_table(index.title, relation.schema())))
-        return DataFrame(jsession.baseRelationToDataFrame(relation), spark)
+            logical = self._logical.apply(relation, catalog_types(spark).catalog_table(index.title, relation.schema()))
+        elif locations:
+            logical = self._logical.apply(relation, False)
+        else:
+            return DataFrame(jsession.baseRelationToDataFrame(relation), spark)
+        return frame_of(spark, self._with_location(logical) if locations else logical)
+
+    def _options(self, options: Mapping[str, str]) -> Any:
+        key = tuple(options.items())
+        if key not in self._maps:
+            self._maps[key] = self._scala_map(self._jvm.map(options))
+        return self._maps[key]
+
+    def _with_location(self, logical: Any) -> Any:
+        """Return a relation with the member `file_path` of its metadata column; it offers no other."""
+        metadata = logical.withMetadataColumns().output().last()
+        location = metadata.withDataType(self.no_columns.add(metadata.dataType().apply("file_path")))
+        fields = [logical.productElement(n) for n in range(logical.productArity())]
+        return logical.copy(fields[0], logical.output().appended(location), *fields[2:])
 
 
 def array_frame(spark: Any, jvm: Jvm, schema: s.StructType, numbers: npt.NDArray[np.int64]) -> DataFrame:

@@ -45,8 +45,8 @@ from frazil.spark.scan.file_keys import ROW_INDEX, by_rows
 from frazil.spark.scan.misread import misread_columns
 from frazil.spark.scan.narrowing import Narrowing, OnRun
 from frazil.spark.scan.parquet_scan import ScannedFiles, open_files
-from frazil.spark.scan.paths import hadoop_options
-from frazil.spark.scan.quick_columns import shown_columns
+from frazil.spark.scan.paths import hadoop_options, path_text
+from frazil.spark.scan.quick_columns import remembered, shown_columns
 from frazil.spark.scan.shape import ID, Shape, read_type, shape_of, unused_name, without_ids
 from frazil.spark.types.logical import from_file, is_rebuilt, named_as, pruned
 from frazil.spark.types.spark_types import contains, spark_type, time_enabled
@@ -60,6 +60,7 @@ from frazil.storage.locations import scheme_of
 # position, the file's first row id and sequence number, its location, and whether the row is deleted.
 _ROW_ID, _UPDATED, _POS, _FIRST, _SEQUENCE = "__frazil_row_id", "__frazil_updated", "__frazil_pos", "__frazil_first", "__frazil_sequence"
 _FILE, _DELETED = "__frazil_file", "__frazil_deleted"
+_LOCAL, _LONGEST = "file:/", 2**31 - 1  # how Spark begins the location of a local file; the length of a text that is not cut
 FEW_FILES, FEW_ROWS = 256, 2_000_000  # without deletes, that are tested for deletes beside others
 
 
@@ -270,15 +271,18 @@ def _scan(
     needs_positions = applied is not None and bool(applied.deleted)
     if (needs_positions or needed.metadata_names & {"_pos", "_row_id"}) and _has_column(plan, ROW_INDEX):
         return None
+    positions = needs_positions or bool(needed.metadata_names & {"_pos", "_row_id"})
     direct = needs_positions and not needed.metadata_columns and not facts and _prunes_metadata(spark)
+    locations = "_file" in needed.metadata_names and _FILE not in facts
     paths, sizes = (table.column(name).to_pylist() for name in ("file_path", "file_size_in_bytes"))
     with_positions = np.zeros(len(paths), np.bool_) if applied is None else applied.numbered
     all_facts = facts if applied is None else facts | applied.facts
     needs_keys = bool(all_facts) or needs_positions
     numbers = by_rows(table.column("record_count").to_numpy(), with_positions) if needs_keys else None
     store = hadoop_options(spark, paths, storage)
-    files = ScannedFiles(plan.metadata.location, paths, sizes, numbers, narrowing.of_scan(paths, sources), store)
+    files = ScannedFiles(plan.metadata.location, paths, sizes, numbers, narrowing.of_scan(paths, sources), store, positions, locations)
     opened = open_files(spark, schema.add(ROW_INDEX, s.LongType()) if direct else schema, files, plan.options.split)
+    direct = direct or (opened.by_id and positions)
     narrowing.indexes.extend([files] if opened.by_id else [])
     scan, file_keys = opened.frame, None
     if needs_keys:
@@ -287,7 +291,7 @@ def _scan(
         scan = file_keys.added(scan, needs_positions, direct)
     if not opened.by_id and not shape.by_name_too and group.file_names is None:
         scan = still_by_id(scan, spark, opened.files, storage)
-    scan = _with_metadata(scan, facts, needed)
+    scan = _with_metadata(scan, facts, needed, paths, ROW_INDEX if direct else "_metadata.row_index")
     if all_facts and file_keys is not None:
         scan = lookup.with_facts(scan, file_keys.numbers, all_facts, needed.time)
 
@@ -307,7 +311,12 @@ def _scan(
             return named_as(F.nanvl(computed, computed) if barrier else computed, field)
         return quick_column(back_quoted([sources[field.field_id]]), field.name, barrier)
 
-    return scan.select(*map(column, needed.columns), *(_metadata_column(field, group) for field in needed.metadata_columns))
+    def metadata_column(field: i.NestedField) -> Column:
+        if field.name not in ("_file", "_pos", "_spec_id"):
+            return _metadata_column(field, group)
+        return remembered(spark, f"{field.name} of {group.planned.spec.spec_id}", lambda: _metadata_column(field, group))
+
+    return scan.select(*map(column, needed.columns), *map(metadata_column, needed.metadata_columns))
 
 
 def _has_column(plan: Plan, name: str) -> bool:
@@ -397,15 +406,23 @@ def _facts(plan: Plan, table: pa.Table, group: ScanGroup, needed: _ScanColumns) 
     return facts
 
 
-def _with_metadata(scan: DataFrame, facts: Container[str], needed: _ScanColumns) -> DataFrame:
-    """Add the metadata columns that Spark's scan returns itself: the row's position and the file's location."""
+def _with_metadata(scan: DataFrame, facts: Container[str], needed: _ScanColumns, paths: Sequence[str], row_index: str) -> DataFrame:
+    """Add the metadata columns that Spark's scan returns itself: the row's position and the file's location. `row_index`: the column that
+    holds the position."""
     if needed.metadata_names & {"_pos", "_row_id"}:
-        scan = scan.withColumn(_POS, F.col("_metadata.row_index"))
+        scan = scan.withColumn(_POS, remembered(scan.sparkSession, row_index, lambda: F.col(row_index)))
     if "_file" in needed.metadata_names and _FILE not in facts:
-        # percent-decoding takes "+" for a space, so it is encoded first
-        encoded = F.replace(F.col("_metadata.file_path"), F.lit("+"), F.lit("%2B"))
-        scan = scan.withColumn(_FILE, F.url_decode(encoded))
+        own = _beginning(paths[0])
+        scan = scan.withColumn(_FILE, remembered(scan.sparkSession, f"_file {own}", lambda: _location(own)))
     return scan
+
+
+def _location(own: str | None) -> Column:
+    """Return the location of a row's file. `own`: see `_beginning`. This is no join with the files' locations, since Spark keeps a join
+    whose columns a query does not use."""
+    encoded = F.replace(F.col("_metadata.file_path"), F.lit("+"), F.lit("%2B"))  # percent-decoding takes "+" for a space
+    location = F.url_decode(encoded)
+    return location if own in (None, _LOCAL) else F.concat(F.lit(own), F.substring(location, len(_LOCAL) + 1, _LONGEST))
 
 
 def _assigned(first_row_ids: pa.ChunkedArray) -> pa.Array:
@@ -419,12 +436,21 @@ def _partition_value(field_id: int) -> str:
 
 
 def _locations_unlike_spark(table: pa.Table) -> pa.Array | None:
-    """Return the files' locations as manifests have them if Spark spells any of them differently (`/x`, `file:///x`, doubled slashes), else
-    None: then `_file` is decoded from what Spark returns."""
+    """Return the files' locations as manifests have them if they cannot be computed from what Spark returns: it spells some in another way
+    (`hdfs:///x`, doubled slashes), or those of local files begin in several ways. Else None."""
     paths = table.column("file_path").combine_chunks()
-    odd = ("/", "file://", "hdfs:///")
-    as_spark = all(not (p.startswith(odd) or "//" in p.partition("://")[2]) and scheme_of(p) for p in paths.to_pylist())
-    return None if as_spark else paths
+    beginnings = set(map(_beginning, paths.to_pylist()))
+    return paths if None in beginnings or len(beginnings) > 1 else None
+
+
+def _beginning(path: str) -> str | None:
+    """Return with what a location begins where Spark writes `file:/`, which is what other locations begin with; None where Spark's text
+    differs in more than that."""
+    if scheme_of(path) != "file":
+        return None if "//" in path.partition("://")[2] or path.startswith("hdfs:///") else _LOCAL
+    text = path_text(path)
+    rest = text.removeprefix(_LOCAL)
+    return path.removesuffix(rest) if rest != text and path.endswith(rest) else None
 
 
 def _metadata_column(field: i.NestedField, group: ScanGroup) -> Column:

@@ -16,7 +16,7 @@ from frazil.spark.host.fall_back import fall_back
 from frazil.spark.host.jvm import NOT_AS_KNOWN, Jvm, jvm_of
 from frazil.spark.host.settings import enable_ids, scan_session, temporarily
 from frazil.spark.scan.file_index import FileIndex, Prune
-from frazil.spark.scan.file_keys import FileKeys, Numbers, same_files
+from frazil.spark.scan.file_keys import ROW_INDEX, FileKeys, Numbers, same_files
 from frazil.spark.scan.paths import as_glob
 
 _OPTIONS = {
@@ -35,7 +35,11 @@ _LEAST_SPLIT = 4 << 10
 @dataclass(frozen=True)
 class ScannedFiles:
     """Hold the files of one scan. `root`: the table's location; `sizes`: bytes per file; `numbers`: a distinct number per file, None if the
-    rows need no file keys; `prune`: prunes the files by the filters of a query; `hadoop`: options by which Hadoop opens their store."""
+    rows need no file keys; `prune`: prunes the files by the filters of a query; `hadoop`: options by which Hadoop opens their store.
+
+    `positions`, `locations`: a scan over a `FileIndex` shows each row's position as `ROW_INDEX`, and the file's as `_metadata.file_path`.
+    Spark reads the whole of `_metadata` where a query uses none of it, so a scan has no more of it than is asked for.
+    """
 
     root: str
     paths: Sequence[str] = field(repr=False)
@@ -43,6 +47,8 @@ class ScannedFiles:
     numbers: Numbers | None = field(default=None, repr=False)
     prune: Prune = field(default=lambda _: None, repr=False)
     hadoop: Mapping[str, str] = field(default_factory=dict, repr=False)
+    positions: bool = False
+    locations: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +87,10 @@ def _by_index(spark: Any, jvm: Jvm, schema: s.StructType, files: ScannedFiles, s
     settings |= {} if split.adaptive else {_LEAST_PARTITIONS: "1"}
     numbers = None if files.numbers is None else files.numbers.tolist()
     index = FileIndex(jvm, files.root, files.paths, files.sizes, numbers, files.prune)
-    return index.relations.scan(spark, scan_session(spark, jvm, settings), schema, index, {**_OPTIONS, **files.hadoop})
+    if files.positions and ROW_INDEX not in schema.names:
+        schema = s.StructType([*schema.fields, s.StructField(ROW_INDEX, s.LongType())])
+    options = {**_OPTIONS, **files.hadoop}
+    return index.relations.scan(spark, scan_session(spark, jvm, settings), schema, index, options, locations=files.locations)
 
 
 @contextlib.contextmanager

@@ -3,13 +3,16 @@ to record the caller's line, which takes time where a table is wide or the JVM h
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import Column
 
-from frazil.spark.host.jvm import jvm_of
+from frazil.spark.host.jvm import Jvm, jvm_of
 
+_REMEMBERED: weakref.WeakKeyDictionary[Jvm, dict[str, Column]] = weakref.WeakKeyDictionary()
+_MOST = 256
 Shown = Callable[[str, str, bool], Column]
 """Return the column `source` (back-quoted) as `name`, without metadata; with `barrier`, Spark pushes no filter on it into the scan."""
 
@@ -18,3 +21,15 @@ def shown_columns(spark: Any) -> Shown | None:
     """Return the function that selects a column by source, name and barrier (`Jvm.named_column`); None on Spark Connect."""
     jvm = jvm_of(spark)
     return None if jvm is None else jvm.named_column
+
+
+def remembered(spark: Any, text: str, make: Callable[[], Column]) -> Column:
+    """Return a column that is the same for each scan, made at the first call for it. `text`: tells it from others."""
+    if (jvm := jvm_of(spark)) is None:
+        return make()
+    columns = _REMEMBERED.setdefault(jvm, {})
+    if text not in columns:
+        if len(columns) >= _MOST:
+            columns.clear()
+        columns[text] = make()
+    return columns[text]
