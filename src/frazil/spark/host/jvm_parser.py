@@ -7,7 +7,7 @@ statement's text. So statements of SQL scripts, of EXECUTE IMMEDIATE, of Scala a
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
 from frazil.spark.host.jvm import CATALYST, SPARK, each, implementing, is_instance, jvm_of, listen, scala_seq, some
@@ -91,9 +91,9 @@ class SessionParser:
         return self._parsed(text, lambda script: self.own.parsePlanWithParameters(script, parameters))
 
     def _parsed(self, text: str, parse: Callable[[str], Any]) -> Any:
-        plan, error = _attempt(lambda: parse(text))
+        plan, error = _attempt(partial(parse, text))
         if error is not None and (script := self._readable(text)) is not None:
-            plan, error = _attempt(lambda: parse(script))
+            plan, error = _attempt(partial(parse, script))
         if error is not None:
             if self._takes_refused(text):
                 return self._procedure.call_of(text)
