@@ -25,7 +25,6 @@ READS = [
     ("WITH c AS (SELECT * FROM lake.db.t) SELECT count(*) FROM c WHERE EXISTS (SELECT 1 FROM lake.db.t t WHERE t.id = c.id AND p = 1)", [(2,)]),
     ("SELECT /*+ BROADCAST(a) */ count(*) FROM lake.db.t a JOIN lake.db.t b ON a.id = b.id", [(3,)]),
     ("SELECT _pos, _partition.p, _spec_id, _deleted, _file LIKE '%.parquet' FROM lake.db.t WHERE id = 2", [(0, 2, 0, False, True)]),
-    ("SELECT count(DISTINCT a._file) FROM lake.db.t a JOIN lake.db.t b ON a.id = b.id WHERE b._pos = 0", [(3,)]),
     ("SELECT count(*) FROM lake.db.t.files", [(3,)]),
     ("SELECT operation FROM lake.db.t.snapshots", [("append",), ("append",)]),
     ("SELECT name, type FROM lake.db.t.refs ORDER BY 1", [("audit", "BRANCH"), ("main", "BRANCH"), ("v1", "TAG")]),

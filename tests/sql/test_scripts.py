@@ -88,6 +88,21 @@ def test_extension_statements_are_run_by_execute_immediate(lake):
     assert [f.name for f in t.spec().fields] == ["shard"] and "v1" in t.refs()
 
 
+@pytest.mark.versions
+def test_extension_statements_stand_among_the_statements_of_a_script(lake):
+    text = """BEGIN -- ALTER TABLE t CREATE TAG commented;
+          DECLARE n INT = 1;
+          IF n > 0 THEN ALTER TABLE lake.db.t CREATE TAG `it's`; END IF;
+          ALTER TABLE lake.db.t ADD PARTITION FIELD bucket(4, id) AS shard;
+          ALTER TABLE lake.db.t ADD COLUMN more int;
+          ALTER TABLE lake.db.t WRITE ORDERED BY id;
+        END"""
+    lake.sql(text.replace("lake.", lake.name + "."))
+    t = lake.catalog.load_table("db.t")
+    assert [f.name for f in t.spec().fields] == ["shard"] and set(t.refs()) == {"main", "it's"}
+    assert len(t.sort_order().fields) == 1 and t.schema().column_names[-1] == "more"
+
+
 def test_threads_run_statements_and_see_their_own_results(lake):
     for n in range(3):
         lake.table(f"db.t{n}")

@@ -79,7 +79,9 @@ def test_columns_are_added_renamed_moved_changed_and_dropped_each_in_one_commit(
 
 
 def test_changes_that_tables_do_not_take_are_refused_and_nothing_is_changed(run, table_of):
-    run("CREATE TABLE lake.db.t (id bigint, s string) PARTITIONED BY (s)")
+    with pytest.raises(Exception, match="redundant partition: days.ts. conflicts with hours.ts."):
+        run("CREATE TABLE lake.db.redundant (ts timestamp) PARTITIONED BY (days(ts), hours(ts))")
+    run("CREATE TABLE lake.db.t (id bigint, s string, m map<struct<k: int>, int>) PARTITIONED BY (s)")
     before = table_of("db.t").metadata_location
     for text, words in {
         "ADD COLUMN r int NOT NULL": "required column", "ALTER COLUMN id TYPE string": "Cannot change column type", "DROP COLUMN s": "partition",
@@ -87,7 +89,7 @@ def test_changes_that_tables_do_not_take_are_refused_and_nothing_is_changed(run,
         "SET TBLPROPERTIES ('current-snapshot-id' = '1')": "1", "SET TBLPROPERTIES ('current-snapshot-id' = 'x')": "whole number",
         "SET TBLPROPERTIES ('format-version' = '1')": "downgrade", "CLUSTER BY (id)": "CLUSTER BY", "ADD COLUMN id int": "FIELD_ALREADY_EXISTS",
         "RENAME COLUMN nope TO x": "UNRESOLVED_COLUMN", "ALTER COLUMN id SET NOT NULL": "nullable", "ADD PARTITION (s = 'z')": "PARTITION_MANAGEMENT",
-        "ADD COLUMN d int DEFAULT 7": "v3",
+        "ADD COLUMN d int DEFAULT 7": "v3", "ADD COLUMN m.key.more int": "Cannot alter map keys",
     }.items():  # fmt: skip
         with pytest.raises(Exception, match=words):
             run(f"ALTER TABLE lake.db.t {text}")

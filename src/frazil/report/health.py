@@ -30,7 +30,7 @@ from frazil.scan.inspect.partitions import partitions
 from frazil.scan.scan_log.files import read_log
 from frazil.scan.scan_log.records import LoggedScan
 from frazil.spec.metadata import TableMetadata
-from frazil.spec.properties import SCAN_LOG
+from frazil.spec.properties import SCAN_LOG, TARGET_FILE_SIZE
 from frazil.spec.shown import shortened
 
 POINTS, PARTITIONS, COLUMNS, SNAPSHOTS, SCANS = 240, 25, 10, 40, 200
@@ -125,8 +125,7 @@ def _moments(metadata: TableMetadata) -> list[Moment]:
 
 
 def _target(metadata: TableMetadata) -> int:
-    text = metadata.properties.get("write.target-file-size-bytes", "")
-    return int(text) if text.isdigit() else 512 << 20
+    return TARGET_FILE_SIZE.of(metadata.properties)
 
 
 def _sizes(state: AilingTable) -> list[SizeClass]:

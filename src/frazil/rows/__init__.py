@@ -5,6 +5,7 @@ A decider finds the rows of a data file that change; `change` writes data files 
 """
 
 __all__ = [
+    "ambiguous",
     "assign",
     "bound_merge",
     "change",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -29,8 +29,14 @@ def refuse_ambiguous(merge: BoundMerge, target: pa.RecordBatch, rows: Rows) -> N
         for i in range(min(SHOWN, len(several)))
     ]
     more = f", and {len(several) - SHOWN} more" if len(several) > SHOWN else ""
-    raise InvalidInput(
-        f"MERGE is ambiguous: more than one source row would change the same target row: {'; '.join(shown)}{more}.",
+    raise ambiguous("; ".join(shown) + more, keys=columns, rows=len(several))
+
+
+def ambiguous(shown: str, **facts: Any) -> InvalidInput:
+    """Return the error for target rows that several source rows would change, which begins as Spark's own. `shown`: some of the rows."""
+    return InvalidInput(
+        "[MERGE_CARDINALITY_VIOLATION] The ON search condition of the MERGE statement matched a single row from the target table with "
+        f"multiple rows of the source table. MERGE is ambiguous: more than one source row would change the same target row: {shown}.",
         hint="Make the source unique by the ON condition, or give the clauses conditions that at most one source row per target row meets.",
-        keys=columns, rows=len(several),
-    )  # fmt: skip
+        **facts,
+    )

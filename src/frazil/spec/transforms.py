@@ -127,6 +127,10 @@ class HourTransform(Transform):
     sources: ClassVar[tuple[type, ...]] = _TIMESTAMPS
 
 
+TIMES = (YearTransform, MonthTransform, DayTransform, HourTransform)
+"""The units of time, of which a column has one in a spec."""
+
+
 @dataclass(frozen=True)
 class VoidTransform(Transform):
     name: ClassVar[str] = "void"

@@ -68,6 +68,24 @@ def parse_extension(text: str) -> Statement | None:
     return None
 
 
+def with_extensions_executed(script: str) -> str | None:
+    """Return a SQL script in which each extension statement stands as EXECUTE IMMEDIATE, so that Spark can parse it; None where it has
+    none. Raises ParseError as `parse_extension` does."""
+    parts: list[str] = []
+    done, words = 0, tokens(script, lenient=True)
+    for number, token in enumerate(words):
+        if token.position < done or [t.value for t in words[number : number + 2]] != ["alter", "table"]:
+            continue
+        end = next(t.position for t in words[number:] if t.text == ";" or t.kind == "end")
+        statement = script[token.position : end]
+        if parse_extension(statement) is None:
+            continue
+        literal = statement.replace("\\", "\\\\").replace("'", "\\'")
+        parts += script[done : token.position], f"EXECUTE IMMEDIATE '{literal}'"
+        done = end
+    return "".join((*parts, script[done:])) if parts else None
+
+
 # Forms ----------------------------------------------------------------------------------------------------------------------------------
 
 

@@ -16,7 +16,7 @@ from frazil.spark.host.jvm_catalog import with_full_names, with_partitions_repla
 from frazil.spark.host.jvm_statements import ParsedStatement, parsed_plan, parsed_statement
 from frazil.spark.host.settings import is_case_sensitive
 from frazil.sql.from_spark import node_of
-from frazil.sql.grammar import parse_extension
+from frazil.sql.grammar import parse_extension, with_extensions_executed
 from frazil.sql.nodes import Name, Statement
 from frazil.sql.results import note
 from frazil.sql.run import Target, run
@@ -59,6 +59,10 @@ class SessionStatements:
                 return False
             raise
         return statement is not None and self.names.is_ours(statement.table)
+
+    def readable(self, text: str) -> str | None:
+        """Return a script that Spark refuses in a form that it takes; None: it has no extension statement. Raises ParseError."""
+        return with_extensions_executed(text) if _first_word(text) == "begin" else None
 
     def takes(self, plan: Any, in_script: bool) -> bool:
         """Tell whether a plan is a statement about a table of Frazil's. In a script names are looked up when the statement runs, so every

@@ -139,7 +139,7 @@ def test_words_beyond_the_grammar_need_spark(table):
 def test_several_source_rows_for_one_target_row_are_refused_by_their_keys(table):
     before = table.current_snapshot().snapshot_id
     files = sorted(p for p in Path(table.location(), "data").rglob("*"))
-    with pytest.raises(InvalidInput, match=r"ambiguous.*id = 2 \(3 source rows\); id = 3 \(2 source rows\)"):
+    with pytest.raises(InvalidInput, match=r"MERGE_CARDINALITY_VIOLATION.*ambiguous.*id = 2 \(3 source rows\); id = 3 \(2 source rows\)"):
         merging(table, frame([1, 2, 3, 2, 3, 2])).when_matched_update_all().when_not_matched_insert_all().execute()
     assert table.refresh().current_snapshot().snapshot_id == before
     assert sorted(p for p in Path(table.location(), "data").rglob("*")) == files

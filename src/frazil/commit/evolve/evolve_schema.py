@@ -121,7 +121,10 @@ class SchemaDraft:
             if c.field_id in self.deletes:
                 raise ValidationError(f"Cannot delete {c.name} of a {'list' if isinstance(type_, ListType) else 'map'}")
         now = [self.changed.get(c.field_id, c) for c in inner]
-        return with_children(type_, tuple(replace(c, field_type=self._inside(c.field_type, c.field_id)) for c in now))
+        now = [replace(c, field_type=self._inside(c.field_type, c.field_id)) for c in now]
+        if isinstance(type_, MapType) and now[0].field_type != type_.key_type:
+            raise ValidationError(f"Cannot alter map keys: {type_}", hint="Equal keys must stay equal. Add a new column.")
+        return with_children(type_, tuple(now))
 
     def _moved(self, fields: list[NestedField], parent: int) -> tuple[NestedField, ...]:
         for field_id, where, reference in self.moves:

@@ -8,20 +8,8 @@ from dataclasses import dataclass, field, replace
 from frazil.errors import ValidationError
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.partitioning import PartitionField, PartitionSpec, check_names, check_source, default_name
-from frazil.spec.transforms import (
-    DayTransform,
-    HourTransform,
-    IdentityTransform,
-    MonthTransform,
-    Transform,
-    VoidTransform,
-    YearTransform,
-    parse_term,
-    parse_transform,
-)
+from frazil.spec.transforms import TIMES, IdentityTransform, Transform, VoidTransform, parse_term, parse_transform
 from frazil.spec.updates import AddPartitionSpec, SetDefaultSpec, Update
-
-_TIME = (YearTransform, MonthTransform, DayTransform, HourTransform)
 
 
 @dataclass
@@ -137,7 +125,7 @@ def _add(draft: SpecDraft, column: str, transform: str | Transform | None, name:
     for f in same_source:
         if f.transform == parsed and name in (None, f.name):
             raise ValidationError(f"Cannot add duplicate partition field {name or f.name}={parsed}({column}), conflicts with {f}")
-        if isinstance(parsed, _TIME) and isinstance(f.transform, _TIME) and f in draft.added:
+        if isinstance(parsed, TIMES) and isinstance(f.transform, TIMES) and f in draft.added:
             raise ValidationError(f"Cannot add redundant partition field: {parsed}({column}), conflicts with {f}")
     removed_fields = (f for f in draft.spec.fields if f.field_id in draft.removed)
     removed = next((f for f in removed_fields if f.source_id == source.field_id and f.transform == parsed), None)

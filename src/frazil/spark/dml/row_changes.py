@@ -29,6 +29,7 @@ from frazil.errors import InvalidInput, Unsupported
 from frazil.expr.nodes import AlwaysFalse, AlwaysTrue, And, Predicate
 from frazil.expr.quoted import columns_of, refuse_columns
 from frazil.ops.engine import ContextOf, Planned, RowChanges
+from frazil.rows.ambiguous import ambiguous
 from frazil.rows.change import ChangeContext, combined
 from frazil.rows.groups import packed
 from frazil.rows.modes import COPY_ON_WRITE, Kind, distribution_of
@@ -330,12 +331,7 @@ class Job:
         """Return the error for target rows that several source rows would change; it names some of them by their keys."""
         rows = [row for path, position in twice[:SHOWN] for row in self._rows(path, position)]
         shown = "; ".join(", ".join(f"{n} = {v!r}" for n, v in row.items()) for row in rows)
-        return InvalidInput(
-            f"MERGE is ambiguous: more than one source row would change the same target row: {shown}.",
-            hint="Make the source unique by the ON condition, or give the clauses conditions that at most one source row per target "
-            "row meets.",
-            rows=rows,
-        )
+        return ambiguous(shown, rows=rows)
 
     def _rows(self, path: str, position: int) -> list[Any]:
         """Read the key columns of the row at a position of a data file."""

@@ -7,7 +7,7 @@ statement's text. So statements of SQL scripts, of EXECUTE IMMEDIATE, of Scala a
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
 from frazil.spark.host.jvm import CATALYST, SPARK, each, implementing, is_instance, jvm_of, listen, scala_seq, some
@@ -35,6 +35,9 @@ class Statements(Protocol):
 
     def takes_refused(self, text: str) -> bool:
         """Tell whether a text that Spark's parser refuses is taken. Raises ParseError for one that is meant for it and wrong."""
+
+    def readable(self, text: str) -> str | None:
+        """Return a script that Spark's parser refuses in a form that it takes; None: there is none. Raises ParseError."""
 
     def takes(self, plan: Any, in_script: bool) -> bool:
         """Tell whether a parsed statement is taken. `in_script`: it runs later, where other names may be current."""
@@ -82,13 +85,15 @@ class SessionParser:
         self._procedure = StatementProcedure(spark, statements.run)
 
     def parsePlan(self, text: str) -> Any:
-        return self._parsed(text, lambda: self.own.parsePlan(text))
+        return self._parsed(text, self.own.parsePlan)
 
     def parsePlanWithParameters(self, text: str, parameters: Any) -> Any:
-        return self._parsed(text, lambda: self.own.parsePlanWithParameters(text, parameters))
+        return self._parsed(text, lambda script: self.own.parsePlanWithParameters(script, parameters))
 
-    def _parsed(self, text: str, parse: Callable[[], Any]) -> Any:
-        plan, error = _attempt(parse)
+    def _parsed(self, text: str, parse: Callable[[str], Any]) -> Any:
+        plan, error = _attempt(partial(parse, text))
+        if error is not None and (script := self._readable(text)) is not None:
+            plan, error = _attempt(partial(parse, script))
         if error is not None:
             if self._takes_refused(text):
                 return self._procedure.call_of(text)
@@ -107,6 +112,10 @@ class SessionParser:
     @_throwing
     def _takes_refused(self, text: str) -> bool:
         return self.statements.takes_refused(text)
+
+    @_throwing
+    def _readable(self, text: str) -> str | None:
+        return self.statements.readable(text)
 
     @_throwing
     def _exchanged(self, plan: Any) -> Any:
