@@ -32,6 +32,7 @@ class _Registered:
         self.mark: Any = None
         self.served: dict[str, tuple[Any, Served]] = {}
         self.failed = False
+        self.warned = False
         self.passing: set[str] = set()
         self.default: tuple[Any, Served] | None = None
 
@@ -82,6 +83,7 @@ def served_catalogs(spark: Any) -> dict[str, Served]:
 
 def _register(spark: Any, registered: _Registered) -> None:
     wanted = _wanted(spark)
+    _tell_of_spark_catalog(spark, registered)
     for name in set(registered.served) - set(wanted):
         remove_catalog(spark, name)
         del registered.served[name]
@@ -91,6 +93,18 @@ def _register(spark: Any, registered: _Registered) -> None:
         served = Served(name, load, spark)
         put_served(spark, served)
         registered.served[name] = (state, served)
+
+
+def _tell_of_spark_catalog(spark: Any, registered: _Registered) -> None:
+    """Warn once of a session whose own catalog is set to a class of Iceberg's that is not there: Frazil does not take its place, and Spark
+    fails where it looks for the class."""
+    jvm_class = session_catalogs(spark).get(SPARK_PREFIX + SESSION_CATALOG)
+    if jvm_class and not registered.warned and not class_is_loaded(spark, jvm_class):
+        registered.warned = True
+        _LOG.warning(
+            "%s%s=%s is not served: Frazil does not take the place of Spark's own catalog. Give the catalog another name, as in"
+            " spark.sql.catalog.lake.type=…, and unset this setting.", SPARK_PREFIX, SESSION_CATALOG, jvm_class,
+        )  # fmt: skip
 
 
 def _same(catalog: Catalog) -> Catalog:

@@ -11,6 +11,7 @@ from pyspark.sql import types as s
 from frazil.errors import InvalidInput, ValidationError
 from frazil.spark.catalog.protocol import TableDefinition
 from frazil.spark.host.jvm_changes import constant
+from frazil.spec.properties import DATA_FORMAT
 from frazil.spec.schema import Schema
 from frazil.spec.transforms import TIMES, parse_term
 from frazil.table.create import schema_of
