@@ -20,6 +20,7 @@ from frazil.spark.types.defaults import default_sql
 from frazil.spark.types.spark_types import spark_field, spark_type, time_enabled
 from frazil.spec import types as i
 from frazil.spec.partitioning import PartitionSpec
+from frazil.spec.properties import DATA_FORMAT
 from frazil.spec.schema import Schema
 from frazil.spec.transforms import BucketTransform, IdentityTransform, TruncateTransform, VoidTransform
 
@@ -195,7 +196,7 @@ def table_properties(loaded: LoadedTable) -> dict[str, str]:
     """Return a table's properties as Java Iceberg shows them to Spark."""
     metadata = loaded.metadata
     snapshot = metadata.current_snapshot_id
-    file_format = metadata.properties.get("write.format.default", "parquet")
+    file_format = DATA_FORMAT.of(metadata.properties)
     order = metadata.sort_order()
     shown = {
         "format": f"iceberg/{file_format}", "provider": "iceberg", "current-snapshot-id": "none" if snapshot is None else str(snapshot),
