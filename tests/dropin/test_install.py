@@ -137,10 +137,6 @@ def test_time_travel_branches_and_metadata_tables_by_option_and_name(spark, home
 def test_what_is_not_there_yet_is_refused_by_name(spark, home, frame):
     home.create_table("db.r", frame)
     for what, call in {
-        "spark.sql over table db.r": lambda: spark.sql("SELECT * FROM db.r"),
-        "USING iceberg": lambda: spark.sql("CREATE TABLE db.q (id INT) USING iceberg"),
-        "Iceberg statement": lambda: spark.sql("ALTER TABLE db.r ADD PARTITION FIELD id"),
-        "listTables": lambda: spark.catalog.listTables("default.db"),
         "bucketBy": lambda: frame.write.format("iceberg").bucketBy(2, "id").mode("append").saveAsTable("db.r"),
     }.items():
         with pytest.raises(Unsupported, match=what.replace(".", r"\.")):
@@ -226,11 +222,9 @@ def test_a_condition_that_no_analyser_can_say_as_text_is_refused_by_name(spark, 
         sql_of(Connect(), table, F.col("id") > 3)
 
 
-def test_another_session_keeps_pysparks_own_classes(spark, home):
-    from pyspark.sql.readwriter import DataFrameReader, DataFrameWriter
-
-    other = spark.newSession()
-    assert type(other.read) is DataFrameReader and type(other.range(1).write) is DataFrameWriter
+def test_a_new_session_of_a_prepared_one_is_prepared_too(spark, home, frame):
+    home.create_table("db.shared", frame)
+    assert spark.newSession().table("db.shared").count() == 0
 
 
 def test_every_door_reads_back_quotes_alike(spark, home, frame):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from frazil.catalog.configuration import DEFAULT_CATALOG
 from frazil.dropin.catalogs import register
 from frazil.dropin.default_catalog import serve_default
 from frazil.dropin.names import exists, is_ours, is_served
@@ -22,9 +23,13 @@ class IcebergCatalog:
     def tableExists(self, tableName: str, dbName: str | None = None) -> bool:
         """Return whether a table exists in the catalog that the name begins with, or in the current one, or in the default catalog."""
         name = f"{dbName}.{tableName}" if dbName else tableName
+        if is_ours(self._spark, name) and exists(self._spark, name):
+            return True
+        if name.startswith(f"{DEFAULT_CATALOG}.") and name.count(".") > 1:  # which Spark knows only at times
+            return False
         if is_served(self._spark, name):
             return bool(self.spark_catalog.tableExists(name))
-        return is_ours(self._spark, name) and exists(self._spark, name) or bool(self.spark_catalog.tableExists(tableName, dbName))
+        return bool(self.spark_catalog.tableExists(tableName, dbName))
 
     def refreshTable(self, tableName: str) -> None:
         """Let temporary views over the table, cached ones included, show what others have written. Newly opened tables show it anyway."""
