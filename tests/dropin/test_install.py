@@ -197,9 +197,12 @@ def test_a_catalog_of_the_session_is_used_by_its_name(spark, tmp_path, frame):
         frame.writeTo("prod.db.t").create()
         assert ids(spark.table("prod.db.t")) == list(range(10))
         assert frazil.load_catalog("prod", type="path", warehouse=str(tmp_path / "prod")).list_tables("db") == [("db", "t")]
-        for text in ("USE prod", "SHOW TABLES IN prod.db", "SHOW NAMESPACES IN `prod`", "CREATE NAMESPACE prod.other"):
-            with pytest.raises(Unsupported, match=r"spark\.sql over (catalog|table) prod"):
-                spark.sql(text)
+        assert [row.tableName for row in spark.sql("SHOW TABLES IN prod.db").collect()] == ["t"]
+        spark.sql("CREATE NAMESPACE prod.other")
+        assert sorted(row.namespace for row in spark.sql("SHOW NAMESPACES IN `prod`").collect()) == ["db", "other"]
+        spark.sql("USE prod.db")
+        assert spark.sql("SELECT count(*) FROM t").first()[0] == 10
+        spark.sql("USE spark_catalog.default")
         with pytest.raises(Exception, match="SCHEMA_NOT_FOUND"):
             spark.sql("USE nowhere")
     finally:
