@@ -122,7 +122,7 @@ def test_what_the_grammar_lacks_is_sparks(table, source, by_spark, name):
 
 
 def test_a_frame_made_of_the_target_itself_may_be_the_source(spark, table, name):
-    source = spark.table(name).filter("id > 7").withColumn("v", F.col("v") + 100)
+    source = spark.table(name).alias("changes").filter("id > 7").withColumn("v", F.col("v") + 100)
     source.mergeInto(name, source.id == F.col("t.id")).whenMatched().updateAll().merge()
     assert state(table) == {**start(8), 8: ("n8", 108), 9: ("n9", 109)}
 

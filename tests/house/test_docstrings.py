@@ -18,7 +18,7 @@ VERBS = frozenset(
     Rebuild Recognise Record Reduce Refer Refresh Refuse Register Remove Rename Repeat Replace Report Represent Require Reset Resolve Return
     Rewrite Roll Round Route Run Say Scan Select Serve Separate Set Share Shorten Show Shuffle Sort Spell Spill Split Stage Stand Start Stop Store
     Stream Strip Suggest Sum Summarise Swap Sync Tag Take Tell Test Track Translate Truncate Turn Unescape Unify Unite Update Upgrade Use
-    View Wait Walk Withhold Wrap Write Yield
+    View Wait Walk Warn Withhold Wrap Write Yield
     """.split()
 )
 """Verbs that docstrings begin with. A new verb is added here; a noun, a pronoun, an article or a third person is not."""

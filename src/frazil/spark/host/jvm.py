@@ -150,7 +150,7 @@ def settings_version(spark: Any) -> int:
     return _seen(spark).version
 
 
-class _Seen:
+class _SeenSettings:
     """Hold a copy of a session's settings, which are compared with it in one call. `values`: the copy as a dict, once it was asked for."""
 
     def __init__(self, live: Any, copy: Any):
@@ -160,14 +160,14 @@ class _Seen:
 
 
 _VERSIONS = itertools.count(1)
-_SEEN: weakref.WeakKeyDictionary[Any, _Seen] = weakref.WeakKeyDictionary()
+_SEEN: weakref.WeakKeyDictionary[Any, _SeenSettings] = weakref.WeakKeyDictionary()
 
 
-def _seen(spark: Any) -> _Seen:
+def _seen(spark: Any) -> _SeenSettings:
     seen = _SEEN.get(spark)
     if seen is None or not seen.live.equals(seen.copy):
         live = _settings(spark) if seen is None else seen.live
-        seen = _SEEN[spark] = _Seen(live, getattr(spark._jvm, "java.util.HashMap")(live))
+        seen = _SEEN[spark] = _SeenSettings(live, getattr(spark._jvm, "java.util.HashMap")(live))
     return seen
 
 
