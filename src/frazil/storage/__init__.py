@@ -71,6 +71,7 @@ __all__ = [
     "redact",
     "redact_text",
     "routed",
+    "s3_signatures",
     "secrets",
     "settled",
     "signed",

@@ -46,7 +46,11 @@ def s3_authorization(key_id: str, secret: str, region: str, method: str, url: st
     query = "&".join(f"{key}={value}" for key, value in sorted((_encoded(key), _encoded(value)) for key, _, value in pairs))
     lines = (f"{name}:{' '.join(headers[name].split())}" for name in sorted(headers))
     request = "\n".join((method, parts.path or "/", query, *lines, "", names, headers["x-amz-content-sha256"]))
-    scope = f"{stamp[:8]}/{region}/s3/aws4_request"
+    return signature_v4(key_id, secret, f"{stamp[:8]}/{region}/s3/aws4_request", stamp, names, request)
+
+
+def signature_v4(key_id: str, secret: str, scope: str, stamp: str, names: str, request: str) -> str:
+    """Return the value of Authorization that signs a canonical request by AWS Signature Version 4. `names`: the signed headers."""
     text = "\n".join((_ALGORITHM, stamp, scope, hashlib.sha256(request.encode()).hexdigest()))
     key = f"AWS4{secret}".encode()
     for part in scope.split("/"):

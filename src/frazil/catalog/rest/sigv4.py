@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import hmac
 import os
 import re
 import time
@@ -15,6 +14,7 @@ from urllib.parse import quote, unquote, urlsplit
 from frazil.catalog.base import flag, option
 from frazil.errors import FrazilError, InvalidInput
 from frazil.storage.aws import aws_credentials, chooses_aws
+from frazil.storage.s3_signatures import signature_v4
 from frazil.storage.vended import CredentialsSource, current
 
 SIGV4_PROPERTIES = (
@@ -27,7 +27,6 @@ _MANAGERS = {
     "org.apache.iceberg.rest.auth.OAuth2Manager": "oauth2", "org.apache.iceberg.aws.RESTSigV4AuthManager": "sigv4",
     "org.apache.iceberg.gcp.auth.GoogleAuthManager": "google",
 }  # fmt: skip
-_ALGORITHM = "AWS4-HMAC-SHA256"
 _SIGNED = re.compile(r"host|content-type|x-.*|original-authorization")  # what proxies do not change
 _UNRESERVED = "-_.~"
 _PORTS = {"http": 80, "https": 443}
@@ -128,12 +127,7 @@ def authorization(signing: Signing, method: str, url: str, headers: Mapping[str,
          hashlib.sha256(body or b"").hexdigest())
     )  # fmt: skip
     scope = f"{stamp[:8]}/{signing.region}/{signing.service}/aws4_request"
-    text = "\n".join((_ALGORITHM, stamp, scope, hashlib.sha256(request.encode()).hexdigest()))
-    key = f"AWS4{signing.secret_access_key}".encode()
-    for part in scope.split("/"):
-        key = hmac.digest(key, part.encode(), "sha256")
-    signature = hmac.new(key, text.encode(), "sha256").hexdigest()
-    return f"{_ALGORITHM} Credential={signing.access_key_id}/{scope}, SignedHeaders={names}, Signature={signature}"
+    return signature_v4(signing.access_key_id, signing.secret_access_key, scope, stamp, names, request)
 
 
 def _canonical_path(path: str) -> str:

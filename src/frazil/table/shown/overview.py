@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import html
-from collections.abc import Sequence
-
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.schema import Schema
-from frazil.spec.shown import LINES, listed, shortened, time_text
+from frazil.spec.shown import LINES, html_table, listed, shortened, time_text
 from frazil.spec.snapshot import Summary
 
 
@@ -79,9 +76,4 @@ def column_lines(schema: Schema) -> list[str]:
 
 def as_html(name: str, metadata: TableMetadata, metadata_location: str) -> str:
     """Format the overview as HTML for a notebook."""
-
-    def table(rows: Sequence[Sequence[str]]) -> str:
-        cells = "".join("<tr>" + "".join(f"<td style='text-align:left'>{html.escape(c)}</td>" for c in row) + "</tr>" for row in rows)
-        return f"<table>{cells}</table>"
-
-    return f"<div>{table(facts(name, metadata, metadata_location))}{table(columns(metadata.schema()))}</div>"
+    return f"<div>{html_table((), facts(name, metadata, metadata_location))}{html_table((), columns(metadata.schema()))}</div>"
