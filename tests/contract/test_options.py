@@ -18,6 +18,7 @@ from frazil.catalog import load, served
 from frazil.errors import FrazilError, InvalidInput, Unsupported, ValidationException
 from frazil.spark.door import read_target
 from frazil.spec.properties import TABLE_PROPERTIES
+from frazil.storage import tuning
 from tests.docs.test_options import TEXT, listed
 
 ROWS = pa.table({"id": list(range(6)), "p": ["a", "a", "a", "b", "b", "b"]})
@@ -384,8 +385,11 @@ def test_catalog_properties_are_those_of_the_documents_and_others_are_refused(tm
     part = TEXT.split("## REST catalogs")[1].split("## Environment")[0]  # two sections, the second that of all catalogs
     names = {n for n in listed(part) if "<" not in n}
     for kind, catalog_type in load._TYPES.items():
-        for name in (*served._COMMON, *catalog_type.properties, *served.HINTS):
+        for name in (*served._COMMON, *catalog_type.properties):
             assert name in names or name == "py-catalog-impl" or name == "py-io-impl", f"{name} of {kind} is not documented"
+    groups = tuple(n.removesuffix("…") for n in names if n.endswith("…"))
+    for name in (*tuning._NAMES, *tuning._BEGINNINGS):
+        assert name in names or name.startswith(groups), f"{name}, which only tunes, is not documented"
     ready = {"type": "path", "warehouse": str(tmp_path)}
     for name in ("wherehouse", "lock-impl", "metrics-reporter-impl", "view-default.x", "s3.acess-key-id", "jdbc.user", "token"):
         with pytest.raises(InvalidInput, match=name):

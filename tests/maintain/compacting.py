@@ -57,10 +57,11 @@ LINEAGE = ("id", "_row_id", "_last_updated_sequence_number")
 
 @dataclass
 class Meanwhile:
-    """A runner that lets others commit once its tasks are done, before the compaction commits. `inner`: does the work."""
+    """A runner that lets others commit once its tasks are done, before the compaction commits, for the first `times` plans. `inner`: does the work."""
 
     then: Callable[[], object]
     inner: Runner = InProcess(2)
+    times: int = 1
     runs: int = field(default=0, init=False)
 
     @property
@@ -78,5 +79,5 @@ class Meanwhile:
     def run(self, work: Callable[[G], R], groups: Sequence[G]) -> Iterator[R]:
         yield from list(self.inner.run(work, groups))
         self.runs += 1
-        if self.runs == 1:
+        if self.runs <= self.times:
             self.then()

@@ -190,8 +190,10 @@ def _stale(storage: Storage, root: str, base: LoadedTable, number: int) -> str |
     try:
         if base.metadata.table_uuid is None or _holds(storage, base.metadata_location, base.metadata.table_uuid.encode()):
             return None
-    except (FrazilError, OSError, EOFError, zlib.error):
+    except NoSuchFileError:
         return f"Version {number} is no longer there: {base.metadata_location}"
+    except (EOFError, zlib.error):
+        return f"Version {number} is not what it was: {base.metadata_location}"
     return f"Another table was created in place of this one: {root}"
 
 

@@ -50,7 +50,7 @@ class StreamTables:
     def create(self, parts: Parts, frame_or_schema: GivenSchema, as_asked: bool) -> LoadedTable:
         """Make a table, and its namespace. `as_asked`: with the caller's own arguments. Raises TableAlreadyExistsError."""
         self.create_namespace(parts[:-1])
-        return self.create_table(parts, frame_or_schema, **(self.arguments if as_asked else {}))._loaded
+        return self.create_table(parts, schema_of(frame_or_schema), **(self.arguments if as_asked else {}))._loaded
 
 
 def creation_arguments(create: bool | Mapping[str, Any]) -> Mapping[str, Any]:

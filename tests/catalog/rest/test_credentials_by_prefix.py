@@ -11,8 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from frazil.catalog import metadata_files
 from frazil.catalog.rest.vended import Credentials, StorageCredential, vended_by_prefix
-from frazil.errors import StorageError
+from frazil.errors import StorageError, ValidationException
 from frazil.storage import lasting_properties, storage_for
 from frazil.storage.locations import scheme_of
 from frazil.storage.object_options import options
@@ -139,6 +140,10 @@ def test_a_store_that_takes_each_key_below_its_own_prefix_alone_serves_every_fil
             assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [0] * 10 + [1] * 10 + [2] * 11
             paths = table.inspect.files()["file_path"].to_pylist()
             assert sum(f"{place}/data/id=2/" in path for path in paths) == 2
+            with pytest.raises(ValidationException, match=r"metadata\.json, which the catalog's server names, cannot be read"):
+                table.maintenance.remove_orphan_files(dry_run=True)  # this server keeps metadata to itself
+            own = {"s3.endpoint": store.uri, "s3.path-style-access": "true", **keys(lasting[f"{place}/t/"])}
+            storage_for(place, own).write(table.metadata_location, metadata_files.encode(table.metadata, False))
             assert table.maintenance.remove_orphan_files(dry_run=True) is not None
             assert {*lasting.values()} < {*store.served} and len(store.served) >= 4, "both lasting keys, and two others"
             assert store.refused == []

@@ -520,6 +520,6 @@ def test_a_snapshot_may_be_given_as_text(home: Catalog) -> None:
 
 
 def test_budgets_must_be_above_zero() -> None:
-    for budget in ({"budget_bytes": 0}, {"budget_minutes": -1}, {"budget_bytes": "10 GB"}, {"budget_minutes": float("nan")}):
+    for budget in ({"budget_bytes": 0}, {"budget_minutes": -1}, {"budget_bytes": "10 bananas"}, {"budget_minutes": float("nan")}):
         with pytest.raises(InvalidInput, match="must be above 0"):
             Verbs().auto(**budget)

@@ -80,7 +80,15 @@ def test_rows_whose_deletes_are_rolled_back_meanwhile_come_back(tmp_path: Path, 
     start = table.current_snapshot().snapshot_id
     table.delete("id in (1, 2)", mode="merge-on-read", runner="in-process")
     runner = Meanwhile(lambda: other.maintenance.rollback_to_snapshot(start))
-    with pytest.raises(ValidationException, match="other deletes apply now to 2 of the files"):
+    result = table.maintenance.rewrite_data_files(options=ALL, where="p = 'a'", runner=runner)
+    assert (result.commits, result.failed_data_files_count) == (1, 0) and runner.runs == 2  # planned again
+    table.update_properties().set("commit.retry.num-retries", "1").commit()
+    states = [table.current_snapshot().snapshot_id]
+    for gone in (1, 2):
+        table.delete(f"id = {gone}", mode="merge-on-read", runner="in-process")
+        states.append(table.current_snapshot().snapshot_id)
+    runner = Meanwhile(lambda: other.refresh().maintenance.rollback_to_snapshot(states[-1 - runner.runs]), times=2)
+    with pytest.raises(ValidationException, match="other deletes apply now to 1 of the files"):
         table.maintenance.rewrite_data_files(options=ALL, where="p = 'a'", runner=runner)
     assert ids(table.refresh()) == [*range(6), 100, 101, 102] and files_left(table) == set()
 
@@ -117,9 +125,8 @@ def test_rows_that_an_older_equality_delete_deletes_meanwhile_stay_deleted(tmp_p
     add(table, 9, p="b")
     other = type(table)(table._backend, table._loaded, table._name)
     runner = Meanwhile(lambda: other.maintenance.set_current_snapshot(deleted))
-    with pytest.raises(ValidationException):
-        table.maintenance.rewrite_data_files(options=ALL, runner=runner)
-    assert runner.runs == 1 and ids(table.refresh()) == [2, 3] and files_left(table) == set()
+    result = table.maintenance.rewrite_data_files(options=ALL, runner=runner)
+    assert (runner.runs, result.commits, result.failed_data_files_count) == (2, 1, 0) and ids(table.refresh()) == [2, 3] and files_left(table) == set()
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -198,7 +205,7 @@ def by_equality(table: Table, ids: list[int]) -> None:
 
 
 @pytest.mark.parametrize("how", ["copy-on-write", "whole files", "compaction"])
-def test_a_file_that_is_gone_is_a_conflict_that_leaves_nothing(tmp_path: Path, how: str) -> None:
+def test_a_compaction_whose_files_are_gone_is_planned_again_and_else_leaves_nothing(tmp_path: Path, how: str) -> None:
     catalog = catalog_of("path", tmp_path)
     table = table_of(catalog, "t", 2)
     other = catalog.load_table("db.t")
@@ -206,17 +213,21 @@ def test_a_file_that_is_gone_is_a_conflict_that_leaves_nothing(tmp_path: Path, h
     def meanwhile() -> None:
         match how:
             case "copy-on-write":
-                other.update_properties().set("write.delete.mode", "copy-on-write").commit()
-                other.delete("id = 7")
+                other.refresh().delete(f"id = {6 + runner.runs}", mode="copy-on-write")
             case "whole files":
-                other.delete("id < 40")
+                other.refresh().delete(f"id < {40 * runner.runs}")
             case _:
                 other.maintenance.rewrite_data_files(options=ALL, where="id < 80")
 
-    with pytest.raises(ValidationException):
-        table.maintenance.rewrite_data_files(options=ALL, runner=Meanwhile(meanwhile))
-    assert files_left(table.refresh()) == set() and rows(table) == rows(other)
-    table.maintenance.rewrite_data_files(options=ALL)
+    table.update_properties().set("commit.retry.num-retries", "1").commit()
+    runner = Meanwhile(meanwhile, times=2)
+    with pytest.raises(ValidationException, match=r"Call rewrite_data_files again|are gone"):
+        table.maintenance.rewrite_data_files(options=ALL, runner=runner)
+    assert runner.runs == 2 and files_left(table.refresh()) == set() and rows(table) == rows(other)
+    table.update_properties().remove("commit.retry.num-retries").commit()
+    runner = Meanwhile(lambda: other.refresh().delete("id = 100", mode="copy-on-write"))
+    result = table.maintenance.rewrite_data_files(options=ALL, runner=runner)
+    assert (runner.runs, result.commits, result.failed_data_files_count) == (2, 1, 0) and files_left(table.refresh()) == set()
     assert rows(table) == rows(other.refresh())
 
 

@@ -187,7 +187,8 @@ def rewrite_data_files(
     """Rewrite data files, or tell what would be rewritten. Nothing to do makes no snapshot.
 
     `on_progress`: called as files are rewritten. Where other writers have changed the files of all groups meanwhile, the compaction is
-    planned again, as often as commit.retry.num-retries says; the files of a plan that was never committed count as failed.
+    planned again, as often as commit.retry.num-retries says. After that, partial progress counts the files as failed; without it,
+    ValidationException is raised.
     """
     begun, tries = time.perf_counter(), 0
     while True:
@@ -198,11 +199,15 @@ def rewrite_data_files(
             result = planned.expected()
             break
         with progress(sum(g.files for g in planned.groups), "files rewritten", on_progress) as shown:
-            result = _CompactionRun(planned, shown).run()
+            run = _CompactionRun(planned, shown)
+            result = run.run()
         tries += 1
         lost = result.failed_data_files_count and not (result.commits or result.failed_commits)
-        if not lost or tries > COMMIT_RETRY.retries.of(planned.step.metadata.properties):
-            break
+        if lost and tries <= COMMIT_RETRY.retries.of(planned.step.metadata.properties):
+            continue
+        if lost and run.last_error is not None and planned.options.commits is None:
+            raise run.last_error
+        break
     return replace(result, seconds=time.perf_counter() - begun)
 
 
@@ -334,6 +339,7 @@ class _CompactionRun:
         except GroupsGone as gone:
             log.warning("Left out %d groups of %s: %s", len(groups), plan.table.name, gone)
             self.failed += sum(len(g.removed) for g in groups)
+            self.last_error = gone
             return
         for n in action.left_out:
             log.warning("Left out a group of %s: another writer has removed files of it, or deletes of them, meanwhile.", plan.table.name)
