@@ -55,8 +55,7 @@ RETURNS = {  # how the way leads back to a file that it has entered, and how oft
     "Verbs.append.<locals>.staged": 1,  # the verb's closure, which the operation calls
     "TableOperation.target": 1,  # the closure asks for the target of this operation
     "TableCommit.__post_init__": 1,  # called by the __init__ that dataclasses write
-    "TableOperation.forgetting_preview": 2,  # a context manager: contextlib enters and ends it
-    "TableOperation.releasing": 2,  # likewise
+    "TableOperation.releasing": 2,  # a context manager: contextlib enters and ends it
     "TableHandle._show": 1,  # the operation hands the new state to its table
     "refresh_views": 1,  # Spark's views over the table
 }  # fmt: skip

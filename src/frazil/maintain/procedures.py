@@ -197,7 +197,7 @@ PROCEDURES: tuple[Procedure, ...] = (  # those that streams run, in the order in
                  "rewritten_delete_file_paths_count", kind=INT, nullable="all"),
     ),
     Procedure(
-        "add_files", "Add Parquet files of a directory or of a table of Spark to a table, where they lie.", ON_MAINTENANCE,
+        "add_files", "Add Parquet files of a directory or of a table of Spark to a table, at their location.", ON_MAINTENANCE,
         (TABLE, _p("source_table", required=True, wide=True), _p("partition_filter", TEXT_MAP), _p("check_duplicate_files", BOOLEAN, True),
          _p("parallelism", INT), DRY_RUN),
         _columns("added_files_count", "changed_partition_count", nullable="changed_partition_count"),
@@ -233,7 +233,7 @@ PROCEDURES: tuple[Procedure, ...] = (  # those that streams run, in the order in
         _columns("partition", kind=STRING), ours=True,
     ),
     Procedure(
-        "recommend", "Tell what maintenance the table needs, what it costs and brings, and the calls that do it.", ON_MAINTENANCE, (TABLE,),
+        "recommend", "List what maintenance the table needs, what it costs and brings, and the calls that do it.", ON_MAINTENANCE, (TABLE,),
         _columns("kind", "finding", "cost_bytes:BIGINT", "cost_minutes:DOUBLE", "brings", "seconds_saved:DOUBLE", "call", kind=STRING),
         ours=True,
     ),

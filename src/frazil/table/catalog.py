@@ -299,7 +299,7 @@ class Catalog(CatalogViews, AbstractContextManager["Catalog"]):
         progress: ProgressCallback | None = None,
         spark: Session | None = None,
     ) -> AddFilesResult:
-        """Add the Parquet files of a directory or of a table of Spark to a table, where they lie; see `t.maintenance.add_files`."""
+        """Add the Parquet files of a directory or of a table of Spark to a table, at their location; see `t.maintenance.add_files`."""
         return self.load_table(identifier).maintenance.add_files(
             source_table, partition_filter, check_duplicate_files, parallelism, dry_run=dry_run, progress=progress, spark=spark
         )

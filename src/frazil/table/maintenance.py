@@ -256,7 +256,7 @@ class MaintenanceTable:
         progress: ProgressCallback | None = None,
         spark: Session | None = None,
     ) -> AddFilesResult:
-        """Add the Parquet files of a directory, or of a table of Spark's own catalog, to the table, where they lie.
+        """Add the Parquet files of a directory, or of a table of Spark's own catalog, to the table, at their location.
 
         `source_table`: parquet.`/a/directory`, a directory, or a name as in "db.table". `partition_filter`: values of partition columns,
         as in {"day": "2026-01-01"}. A file that the table has already is refused, whatever `check_duplicate_files` (Java's) says.
