@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.builders.examples import sampled
+
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.spark, pytest.mark.service]
 
@@ -33,7 +35,7 @@ def appended() -> dict[int, list[Any]]:
     return rows | {n: [n, -0.0, "new", "p0"] for n in range(30, 34)}
 
 
-@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("version", sampled([3, 2], 2))
 def test_rows_are_right_after_every_change(steps: dict[str, Any], version: int) -> None:
     rows = appended()
     expect(steps, f"{version} appended", rows)

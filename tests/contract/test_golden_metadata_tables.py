@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import frazil
+from tests.builders.examples import sampled
 from tests.golden import Golden, GoldenTable, names, read_metadata
 
 ALL = names(deletes=None)
@@ -136,7 +137,7 @@ SOME = ["plain_v1", "part_multi", "spec_evolution_v2", "part_bucket_each", "dv_v
 
 @pytest.mark.spark
 @pytest.mark.parametrize("session", ["prepared", "bare"])
-@pytest.mark.parametrize("name", SOME)
+@pytest.mark.parametrize("name", sampled(SOME, 3))
 def test_metadata_tables_are_the_same_through_spark(spark: Any, plain_spark: Any, golden: Golden, session: str, name: str) -> None:
     table, reader = golden[name], (spark if session == "prepared" else plain_spark).read.format("iceberg")
     inspect = frazil.load_table(table.metadata_file).inspect

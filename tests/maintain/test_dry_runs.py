@@ -88,7 +88,7 @@ def promised(result: Any) -> dict[str, Any]:
     return {k: v for k, v in numbers(result).items() if k not in MADE}
 
 
-FEW = ("v1", "v2 branches", "v2 mixed deletes", "v3 evolved")
+FEW = ("v2 mixed deletes", "v3 evolved")
 
 
 @pytest.mark.parametrize("kind", [kind if kind in FEW else pytest.param(kind, marks=pytest.mark.soak) for kind in KINDS])

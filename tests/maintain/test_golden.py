@@ -10,6 +10,7 @@ import pytest
 import frazil
 from frazil.errors import FrazilError, Unsupported
 from frazil.maintain import expire_snapshots as procedure
+from tests.builders.examples import sampled
 from tests.golden import names
 from tests.maintain.support import LATER, numbers
 
@@ -24,7 +25,7 @@ def needed(t: Any) -> set[str]:
     return {p.removeprefix("file://").removeprefix("file:") for p in found | {s.manifest_list for s in t.snapshots() if s.manifest_list}}
 
 
-@pytest.mark.parametrize("name", names(deletes=None))
+@pytest.mark.parametrize("name", sampled(names(deletes=None), 4))
 def test_golden_tables_keep_their_rows(name: str, writable_copy: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> None:
     doomed: list[str] = []
 

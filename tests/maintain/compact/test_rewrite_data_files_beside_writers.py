@@ -20,6 +20,7 @@ from frazil.ops.operation import TableOperation
 from frazil.table.table import Table
 from frazil.testing import FlakyBackend
 from tests.builders.catalogs import catalog_of
+from tests.builders.examples import sampled
 from tests.builders.frames import ids
 from tests.maintain.compacting import ALL, LINEAGE, STRATEGIES, Meanwhile, rows, rows_of_file, table_of
 from tests.maintain.support import LATER, add, table_in
@@ -34,7 +35,7 @@ def files_left(table: Table) -> set[str]:
 
 
 @pytest.mark.parametrize("version", [2, 3])
-@pytest.mark.parametrize("layout", ["plain", "partitioned", "other spec"])
+@pytest.mark.parametrize("layout", sampled(["other spec", "plain", "partitioned"], 3))
 @BY_NAME
 def test_rows_deleted_meanwhile_stay_deleted(tmp_path: Path, how: dict[str, Any], layout: str, version: int) -> None:
     catalog = catalog_of("path", tmp_path)
@@ -129,7 +130,7 @@ def test_rows_that_an_older_equality_delete_deletes_meanwhile_stay_deleted(tmp_p
     assert (runner.runs, result.commits, result.failed_data_files_count) == (2, 1, 0) and ids(table.refresh()) == [2, 3] and files_left(table) == set()
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", sampled(range(8), 3))
 def test_random_writers_beside_a_compaction_lose_and_revive_nothing(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     version = chance.choice([2, 3])

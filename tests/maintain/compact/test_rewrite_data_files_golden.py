@@ -16,6 +16,7 @@ from frazil.spec.types import ListType, MapType, StructType
 from frazil.table.table import Table
 from tests import golden as golden_tables
 from tests.builders.catalogs import catalog_of
+from tests.builders.examples import sampled
 from tests.golden import read_metadata
 from tests.maintain.compacting import table_of
 from tests.maintain.support import numbers
@@ -61,7 +62,7 @@ def promised(result: RewriteDataFilesResult) -> dict[str, Any]:
     return {k: v for k, v in numbers(result).items() if k != "added_data_files_count"} | {"removed": sorted(result.removed_files)}
 
 
-@pytest.mark.parametrize("name", golden_tables.names(deletes=None))
+@pytest.mark.parametrize("name", sampled(golden_tables.names(deletes=None), 5))
 def test_every_golden_table_keeps_its_rows(golden: golden_tables.Golden, tmp_path: Path, name: str) -> None:
     table = opened(golden, name, tmp_path)
     before = content(table)

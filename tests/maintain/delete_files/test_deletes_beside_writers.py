@@ -20,6 +20,7 @@ from frazil.errors import CommitStateUnknownException, ValidationException
 from frazil.maintain import convert_equality
 from frazil.table.table import Table
 from frazil.testing import FlakyBackend, FlakyStorage
+from tests.builders.examples import sampled
 from tests.builders.files_on_disk import leftovers
 from tests.maintain.deletes import append, by_keys, by_position, delete_files, filled, made, rows, while_committing
 
@@ -86,7 +87,7 @@ def with_deletes(folder: Path, version: int, granularity: str = "file") -> Table
 @pytest.mark.parametrize(("procedure", "version", "granularity"), [
     (convert, 2, "file"), (convert, 2, "partition"), (convert, 3, "file"), (rewrite, 2, "file"), (rewrite, 2, "partition"),
 ])  # fmt: skip
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("name", sampled(OTHERS, 2))
 def test_another_commit_in_between_neither_loses_nor_revives_a_row(
     procedure: Any, name: str, version: int, granularity: str, tmp_path: Path
 ) -> None:

@@ -28,6 +28,7 @@ from frazil.spark.scan import file_keys, parquet_scan
 from frazil.spec import types as i
 from frazil.spec.data_file import DataFile, DataFileContent
 from tests.builders.data_files import listed_again
+from tests.builders.examples import sampled
 from tests.builders.spark_frames import ids
 from tests.spark.deleting import take_keys, take_positions
 
@@ -74,7 +75,7 @@ def test_positions_are_bitmaps_and_only_files_with_deletes_pay(catalog, session,
     assert without == 0 < with_deletes
 
 
-@pytest.mark.parametrize("limit", ["rows", "files", "none"])
+@pytest.mark.parametrize("limit", sampled(["rows", "files", "none"], 2))
 @pytest.mark.parametrize("way", ["one bitmap", "join", "by path"])
 def test_few_rows_without_deletes_are_scanned_with_the_others(catalog, session, rows, monkeypatch, way, limit):
     """They lie in two partition specs, of which no column speaks."""
@@ -117,7 +118,7 @@ def test_deletes_of_a_partition_that_name_no_row_of_the_files_read(catalog, sess
 
 
 @pytest.mark.parametrize("way", ["one", "one by path", "driver", "driver by path", "tasks", "streamed"])
-@pytest.mark.parametrize("granularity", ["file", "partition"])
+@pytest.mark.parametrize("granularity", sampled(["partition", "file"], 2))
 def test_however_bitmaps_are_made_they_are_the_same(catalog, session, monkeypatch, way, granularity):
     match way.split():
         case ["driver", *_]:

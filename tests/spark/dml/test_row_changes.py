@@ -13,6 +13,7 @@ import frazil
 from frazil.errors import EvaluationError, InvalidInput, ValidationError
 from frazil.expressions import EqualTo, Literal
 from frazil.spark.host.settings import temporarily
+from tests.builders.examples import sampled
 from tests.builders.files_on_disk import leftovers
 from tests.builders.frames import ids
 
@@ -241,7 +242,7 @@ def spread_table(catalog, session, number, version, mode, properties):
     return t
 
 
-@pytest.mark.parametrize(("version", "mode"), [(2, "merge-on-read"), (3, "merge-on-read"), (2, "copy-on-write")])
+@pytest.mark.parametrize(("version", "mode"), sampled([(3, "merge-on-read"), (2, "merge-on-read"), (2, "copy-on-write")], 2))
 def test_new_rows_of_an_update_are_spread_as_the_table_or_an_option_says(catalog, session, version, mode):
     def updated(number, properties, **options):
         t = spread_table(catalog, session, number, version, mode, properties)
@@ -262,7 +263,7 @@ def test_new_rows_of_an_update_are_spread_as_the_table_or_an_option_says(catalog
     assert updated(9, {}, advisory_partition_size=10 << 20) == sorted([0, 1, *kept])
 
 
-@pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
+@pytest.mark.parametrize("mode", sampled(["merge-on-read", "copy-on-write"], 2))
 def test_new_rows_of_a_merge_are_spread_as_the_table_or_an_option_says(catalog, session, mode):
     source = session.range(40, 120, 1, 4).selectExpr("id", "cast(id % 2 as int) p", "7 v")
 
@@ -332,7 +333,7 @@ ALIKE = {  # columns, a row, new values (and a condition)
 }
 
 
-@pytest.mark.parametrize("what", sorted(ALIKE))
+@pytest.mark.parametrize("what", sampled(sorted(ALIKE), 2))
 def test_shuffled_rows_are_the_same_as_others(catalog, session, what):
     columns, row, given, *where = ALIKE[what]
     catalog.create_namespace_if_not_exists("db")

@@ -58,6 +58,7 @@ def test_attempts_that_fail_after_they_wrote_leave_nothing_twice_nothing_lost_an
     assert [f["snapshots"] for f in found.values()] == [3, 4, 5] * 2
 
 
+@pytest.mark.soak
 def test_tasks_that_fail_for_good_change_nothing_and_leave_no_file(driver, tmp_path):
     found, fired = run(driver, tmp_path, tries=1)
     assert fired["write"] >= 1

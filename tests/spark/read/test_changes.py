@@ -9,6 +9,7 @@ import pytest
 
 import frazil
 from frazil.errors import InvalidInput, NoSuchSnapshotError
+from tests.builders.examples import sampled
 from tests.contract import doors
 from tests.golden import Golden
 
@@ -29,7 +30,7 @@ def same(frame: Any, rows: pa.Table) -> None:
     assert told(got) == told(rows)
 
 
-@pytest.mark.parametrize("name", CHOSEN)
+@pytest.mark.parametrize("name", sampled(CHOSEN, 2))
 def test_rows_are_those_without_spark(spark: Any, golden: Golden, name: str) -> None:
     table = frazil.load_table(golden[name].metadata_file)
     want = table.changes().to_arrow()

@@ -53,7 +53,8 @@ POINTS: dict[str, tuple[str, ...]] = {
 """Where each stream dies in the first run, the second, and so on. Batches 1 and 4 of `many` have rows of all its tables."""
 TABLES = {"many": tables_of("many"), "each": ("db.each", "db.each_too")}
 """Where a stream writes another table than that of its name."""
-SHORT = (*KINDS, "each", "scan", "changes", "partitions", "files", "upkeep", "bare_append", "bare_upsert")
+SHORT = ("lookup", "each", "scan", "partitions", "files", "upkeep", "bare_append")
+"""Of a run of `make test`."""
 
 
 def rows_of_batches(batches: int) -> Rows:
