@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from frazil import errors
 from frazil.catalog import Catalog, load_catalog
 from tests import golden as golden_tables
 from tests.builders.examples import SOAK
@@ -28,6 +29,7 @@ CACHE = Path(os.environ.get("FRAZIL_TEST_CACHE", ROOT / ".cache"))
 
 os.environ["TZ"] = "UTC"
 time.tzset()
+errors.HIDES_FRAMES = False  # who tests Frazil looks into it
 
 os.environ.setdefault("JDK_JAVA_OPTIONS", java_options())
 

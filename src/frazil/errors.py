@@ -29,10 +29,14 @@ FrazilError
 from __future__ import annotations
 
 import os.path
+import sys
 import traceback
+from types import FrameType
 from typing import Any
 
 _HERE = os.path.dirname(__file__) + os.sep
+HIDES_FRAMES = True
+"""Whether pytest leaves out Frazil's own frames in tracebacks of its errors; `pytest --full-trace` shows them in any case."""
 
 
 class FrazilError(Exception):
@@ -45,6 +49,7 @@ class FrazilError(Exception):
         self.message, self.hint, self.facts = message, hint, {k: v for k, v in facts.items() if v is not None}
         super().__init__()
         self._set_text()
+        _mark_frames(sys._getframe())
 
     def _set_text(self) -> None:
         self.args = (f"{self.message} {self.hint}" if self.hint else self.message,)
@@ -69,6 +74,18 @@ class FrazilError(Exception):
 
     def __reduce__(self) -> Any:
         return _rebuild, (type(self), self.message, self.hint, self.facts)
+
+
+def _mark_frames(frame: FrameType | None) -> None:
+    """Mark the modules of Frazil that are being executed as those whose frames pytest leaves out."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(_HERE):
+            frame.f_globals["__tracebackhide__"] = _is_hidden
+        frame = frame.f_back
+
+
+def _is_hidden(error: Any) -> bool:
+    return HIDES_FRAMES and error.errisinstance(FrazilError)
 
 
 def _rebuild(kind: type[FrazilError], message: str, hint: str | None, facts: dict[str, Any]) -> FrazilError:

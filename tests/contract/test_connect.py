@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from tests.builders.examples import sampled
-
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.spark, pytest.mark.service]
 
@@ -24,7 +22,7 @@ def steps(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     path = os.pathsep.join([str(ROOT / "tests/builders/preloaded"), str(ROOT / "src"), str(ROOT)])
     env = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "PYTHONPATH": path}
     command = [sys.executable, str(ROOT / "tests/contract/connect/job.py"), str(folder / "lake")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=env, cwd=folder)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, env=env, cwd=folder)
     line = next((x for x in done.stdout.splitlines() if x.startswith("STEPS ")), None)
     assert line is not None, done.stderr[-3000:]
     return json.loads(line.removeprefix("STEPS "))
@@ -35,7 +33,7 @@ def appended() -> dict[int, list[Any]]:
     return rows | {n: [n, -0.0, "new", "p0"] for n in range(30, 34)}
 
 
-@pytest.mark.parametrize("version", sampled([3, 2], 2))
+@pytest.mark.parametrize("version", [2, 3])
 def test_rows_are_right_after_every_change(steps: dict[str, Any], version: int) -> None:
     rows = appended()
     expect(steps, f"{version} appended", rows)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import frazil
+from frazil import errors
 from frazil.errors import FrazilError, NoSuchMethod, ParseError, Unsupported
 from frazil.spec.ddl import parse_schema
 from frazil.table import Table
@@ -89,6 +90,15 @@ def test_a_traceback_in_a_notebook_shows_the_lines_of_the_caller_and_the_message
     lines = caught.value._render_traceback_()
     assert "test_first_hour.py" in lines[0] and not any("frazil/table" in line for line in lines)
     assert lines[-1].startswith("ValidationError: ") and "Cannot find column 'nothing'" in lines[-1]
+
+
+def test_a_traceback_in_pytest_shows_the_lines_of_the_caller(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(FrazilError) as caught:
+        table.scan("nothing > 1").to_arrow()
+    assert any("frazil/table" in str(entry.path) for entry in caught.traceback.filter(caught)), "who tests Frazil looks into it"
+    monkeypatch.setattr(errors, "HIDES_FRAMES", True)
+    shown = [str(entry.path) for entry in caught.traceback.filter(caught)]
+    assert shown and shown[0] == __file__ and not any("/frazil/" in path for path in shown)
 
 
 @pytest.mark.parametrize(
