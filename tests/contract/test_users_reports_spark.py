@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F
 
+from frazil.spark.host.settings import temporarily
 from frazil.spark.scan.misread import misread_columns
 from frazil.spec.types import DecimalType, StringType
 from frazil.table import Table
@@ -92,3 +93,108 @@ def test_structs_in_maps_and_lists_that_gain_members_are_read_from_old_and_new_f
     rows = frame.selectExpr("id", "m['k'].o", "m['k'].a", "l.b").orderBy("id").collect()
     assert [tuple(r) for r in rows] == [(1, None, 5, [None, None]), (2, None, None, []), (3, "x", 6, ["y"])]
     assert ids(frame.where("m['k'].o is null")) == [1, 2]
+
+
+PARTITIONED_BY = [
+    ("bigint", "truncate(10, x)", ["-9223372036854775808", "-1", "-10", "-11", "0", "9223372036854775807"]),
+    ("decimal(9,2)", "truncate(50, x)", ["-9999999.99BD", "-0.01BD", "0.49BD"]),
+    ("string", "truncate(2, x)", ["'😀😀b'", "'😀a'", "'é\u0301x'", "''"]),
+    ("binary", "truncate(2, x)", ["X'00FFFF'", "X''", "X'FF'"]),
+    ("timestamp", "hours(x)", ["timestamp '0001-01-01 00:00:00Z'", "timestamp '1969-12-31 23:59:59.999999Z'"]),
+    ("date", "years(x)", ["date '0001-01-01'", "date '1969-12-31'"]),
+    ("decimal(38,2)", "bucket(16, x)", ["-0.01BD", "1.27BD", "-1.28BD"]),
+]
+
+
+@pytest.mark.parametrize(("kind", "transform", "values"), PARTITIONED_BY)
+def test_extreme_values_lie_in_the_partitions_that_arrow_gives_them(
+    plain_spark: Any, tmp_path: Path, kind: str, transform: str, values: list[str]
+) -> None:
+    catalog = catalog_of("path", tmp_path)
+    by_spark, by_arrow = (catalog.create_table(f"db.{n}", f"x {kind}", partition_by=[transform]) for n in ("s", "a"))
+    literals = [v if v.lstrip("-")[0] not in "0123456789" or "BD" in v else f"{v}L" for v in values]
+    frame = plain_spark.sql("SELECT * FROM VALUES " + ", ".join(f"(cast({v} as {kind}))" for v in [*literals, "null"]) + " AS v(x)")
+    by_spark.append(frame)
+    by_arrow.append(frame.toArrow())
+    partitions = [sorted((str(r["partition"]), r["record_count"]) for r in t.inspect.partitions().to_pylist()) for t in (by_spark, by_arrow)]
+    assert partitions[0] == partitions[1]
+    assert [by_spark.scan(f"x = {v.removesuffix('BD')}").count() for v in values] == [1] * len(values)
+    assert by_spark.scan("x is null").count() == 1
+
+
+def test_texts_that_are_too_long_for_the_statistics_of_a_footer_are_found(plain_spark: Any, tmp_path: Path) -> None:
+    properties = {"write.parquet.row-group-size-bytes": "2048", "write.metadata.metrics.column.s": "full"}
+    t = catalog_of("path", tmp_path).create_table("db.long", "id int, s string, b binary", properties=properties)
+    t.append(plain_spark.range(0, 1000, 1, 1).selectExpr(
+        "cast(id as int) id", "case id when 500 then repeat('z', 9000) when 501 then repeat('0', 9000) else concat('m', id) end s",
+        "cast(case id when 500 then repeat('z', 9000) else 'm' end as binary) b",
+    ))  # fmt: skip
+    found = {where: t.scan(where).count() for where in ("s > 'y'", "s < '1'", "s LIKE 'zz%'", "b > X'79'")}
+    assert set(found.values()) == {1}, found
+    agree(t, plain_spark, "s > 'y'", "b > X'79'")
+
+
+def test_a_session_in_another_zone_reads_overwrites_and_deletes_by_its_own_days(plain_spark: Any, tmp_path: Path) -> None:
+    t = catalog_of("path", tmp_path).create_table("db.t", "id int, ts timestamp, dt date", partition_by=["days(ts)"])
+    with temporarily(plain_spark, {"spark.sql.session.timeZone": "Asia/Shanghai"}):
+        rows = plain_spark.sql(
+            "SELECT * FROM VALUES (1, timestamp '2020-01-01 04:00:00', date '2020-01-01'), "
+            "(2, timestamp '2020-01-01 11:00:00', date '2020-01-01'), (3, timestamp '2020-01-02 07:59:59.999999', date '2020-01-02'), "
+            "(4, timestamp '0001-01-02 00:00:00', date '0001-01-01'), (6, timestamp '1900-12-31 23:59:59', date '1900-12-31'), "
+            "(7, null, null) AS x(id, ts, dt)"
+        )
+        t.append(rows)
+        filters = {
+            "ts >= '2020-01-01 00:00:00' AND ts < '2020-01-02 00:00:00'": [1, 2], "date(ts) = date '2020-01-01'": [1, 2],
+            "ts < timestamp '1582-10-15 00:00:00'": [4], "ts is null": [7], "year(ts) = 1900": [6], "hour(ts) = 4": [1],
+        }  # fmt: skip
+        for where, wanted in filters.items():
+            by_scan, above = t.scan(where).to_spark(plain_spark), t.scan().to_spark(plain_spark).where(where)
+            assert ids(by_scan) == ids(above) == ids(rows.where(where)) == wanted, where
+        t.dynamic_partition_overwrite(plain_spark.sql("SELECT 20 id, timestamp '2020-01-01 12:00:00' ts, date '2020-01-01' dt"))
+        assert ids(t.scan().to_spark(plain_spark)) == [1, 4, 6, 7, 20], "the day of UTC held 2 and 3"
+        assert t.delete("ts = timestamp '2020-01-01 04:00:00'", spark=plain_spark).rows_deleted == 1
+        instants = {r.id: r.u for r in t.scan().to_spark(plain_spark).selectExpr("id", "unix_micros(ts) u").collect()}
+    by_arrow = t.scan().to_arrow()
+    assert dict(zip(by_arrow["id"].to_pylist(), by_arrow["ts"].cast(pa.int64()).to_pylist(), strict=True)) == instants
+
+
+def test_a_stream_goes_on_where_snapshots_that_it_has_read_have_expired(plain_spark: Any, tmp_path: Path) -> None:
+    catalog = catalog_of("path", tmp_path)
+
+    def source(name: str, **options: Any) -> tuple[Table, Any]:
+        t = catalog.create_table(f"db.{name}", "id bigint")
+        places = {"path": str(tmp_path / f"out_{name}"), "checkpointLocation": str(tmp_path / f"ck_{name}")}
+
+        def read() -> list[int]:
+            frame = t.read_stream(spark=plain_spark, starting_strategy="TABLE_SCAN_THEN_INCREMENTAL", **options)
+            frame.writeStream.format("parquet").options(**places).trigger(availableNow=True).start().awaitTermination()
+            return ids(plain_spark.read.schema("id bigint").parquet(places["path"]))
+
+        return t, read
+
+    def expire(t: Table) -> None:
+        t.maintenance.expire_snapshots(older_than="2099-01-01", retain_last=1)
+
+    t, read = source("compacted")
+    t.append([{"id": 1}])
+    t.append([{"id": 2}])
+    assert read() == [1, 2]
+    t.maintenance.rewrite_data_files(options={"rewrite-all": True})
+    expire(t)
+    assert read() == [1, 2], "the position has expired, and what follows changes no row"
+    t.append([{"id": 3}])
+    assert read() == [1, 2, 3]
+    t.append([{"id": 4}])
+    t.append([{"id": 5}])
+    expire(t)
+    with pytest.raises(Exception, match=r"(?s)expire.*earliest"):
+        read()
+    t, read = source("deleted", on_non_append="skip")
+    t.append([{"id": 1}])
+    t.append([{"id": 2}])
+    assert read() == [1, 2]
+    t.delete("id = 1")
+    expire(t)
+    t.append([{"id": 4}])
+    assert read() == [1, 2, 4]
