@@ -198,3 +198,12 @@ def test_a_stream_goes_on_where_snapshots_that_it_has_read_have_expired(plain_sp
     expire(t)
     t.append([{"id": 4}])
     assert read() == [1, 2, 4]
+
+
+@pytest.mark.parametrize("sort_by", ["ts", "id", ()])
+def test_a_load_of_many_days_makes_a_file_for_each_day(plain_spark: Any, tmp_path: Path, sort_by: str) -> None:
+    t = catalog_of("path", tmp_path).create_table("db.t", "id bigint, ts timestamp", partition_by=["days(ts)"], sort_by=sort_by)
+    moment = "timestamp_seconds(1767225600 + ((id * 104729) % 300000) * 31 * 86400.0 / 300000) ts"
+    with temporarily(plain_spark, {"spark.sql.shuffle.partitions": "200"}):
+        t.append(plain_spark.range(300_000).selectExpr("(id * 7919) % 300000 id", moment))
+    assert t.inspect.files().num_rows == t.inspect.partitions().num_rows == 31
