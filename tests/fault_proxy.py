@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import re
-import select
+import selectors
 import socket
 import struct
 import threading
 import time
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 KINDS = ("delay", "reset", "call", "answer", "truncated", "slow close")
@@ -21,6 +21,14 @@ _REQUEST = re.compile(rb"[A-Z]+ \S+(?= HTTP/1\.)")
 class Fired(NamedTuple):
     request: str
     kind: str
+
+
+def readable(*sockets: Any, within: float | None = None) -> list[Any]:
+    """Wait until sockets can be read, and return those. A process may have more than the 1024 files that `select` can count."""
+    with selectors.PollSelector() as waiting:
+        for one in sockets:
+            waiting.register(one, selectors.EVENT_READ)
+        return [key.fileobj for key, _ in waiting.select(within)]
 
 
 @dataclass(frozen=True)
@@ -100,7 +108,7 @@ class FaultProxy:
             for each in (client, server):
                 each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             while True:
-                ready, _, _ = select.select([client, server], [], [])
+                ready = readable(client, server)
                 if client in ready:
                     data = client.recv(1 << 20)
                     if not data:
@@ -145,16 +153,16 @@ def _disturbed(fault: _Fault, answer: bytes, client: socket.socket, server: sock
             time.sleep(fault.seconds)
             return False
         case "truncated":
-            if answer.startswith(b"HTTP/") and answer.endswith(b"\r\n\r\n") and select.select([server], [], [], 0.2)[0]:
+            if answer.startswith(b"HTTP/") and answer.endswith(b"\r\n\r\n") and readable(server, within=0.2):
                 answer += server.recv(1 << 20)
             head, ends, body = answer.partition(b"\r\n\r\n") if answer.startswith(b"HTTP/") else (b"", b"", answer)
             client.sendall(head + ends + body[: len(body) // 2] if body else head[: len(head) // 2])
         case "slow close":
             while answer:
                 client.sendall(answer)
-                answer = server.recv(1 << 20) if select.select([server], [], [], 0.05)[0] else b""
+                answer = server.recv(1 << 20) if readable(server, within=0.05) else b""
             until = time.monotonic() + fault.seconds
             while (left := until - time.monotonic()) > 0:
-                if select.select([client], [], [], left)[0] and not client.recv(1 << 20):
+                if readable(client, within=left) and not client.recv(1 << 20):
                     break
     return True

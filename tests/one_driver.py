@@ -14,7 +14,6 @@ import contextlib
 import json
 import os
 import runpy
-import select
 import shutil
 import subprocess
 import sys
@@ -22,6 +21,8 @@ import traceback
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+from tests.fault_proxy import readable
 
 
 class OneDriver:
@@ -46,7 +47,7 @@ class OneDriver:
         with contextlib.suppress(BrokenPipeError):
             assert self._process.stdin is not None
             print(json.dumps([str(program), *arguments]), file=self._process.stdin, flush=True)
-            if select.select([self._answers], [], [], timeout)[0] and (line := self._answers.readline()):
+            if readable(self._answers, within=timeout) and (line := self._answers.readline()):
                 code = json.loads(line)
         told = [file.read_bytes()[size:].decode(errors="replace") for file, size in zip((self._out, self._err), began, strict=True)]
         return subprocess.CompletedProcess([str(program), *arguments], code, *told)
