@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
+
+from tests.fault_proxy import readable
 
 HERE = Path(__file__).resolve().parent
 JAR = "iceberg-spark-runtime-4.1_2.13-1.12.0.jar"
@@ -54,7 +55,7 @@ class PeerProcess:
         line = ""
         try:
             print(json.dumps(request), file=self._process.stdin, flush=True)
-            if select.select([self._process.stdout], [], [], timeout)[0]:
+            if readable(self._process.stdout, within=timeout):
                 line = self._process.stdout.readline()
         except BrokenPipeError:
             pass
