@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 import msgspec
+from py4j.java_gateway import JavaClass
 from pyspark.sql import Column, DataFrame
 
 from frazil.spark.host.jvm import CATALYST, EXPRESSIONS, classic_column, each, is_classic, is_instance, jvm_of, no_option, scala_seq
@@ -50,12 +52,15 @@ class NodeKind(StrEnum):
 
 _NO_FUNCTIONS = ("With", "CommonExpressionRef")
 """Expressions that share a value between their parts, for which SQL has no words."""
+_NAME_OF: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 _NULL_SAFE: dict[str, bool] = {NodeKind.EQUAL: False, NodeKind.EQUAL_NULL_SAFE: True}
 
 
 def kind_of(node: Any) -> str:
     """Return the name of the class of a Catalyst plan or expression."""
-    return str(node.getClass().getSimpleName())
+    if (name_of := _NAME_OF.get(client := node._gateway_client)) is None:
+        name_of = _NAME_OF[client] = JavaClass("org.apache.commons.lang3.ClassUtils", client).getSimpleName
+    return str(name_of(node, ""))
 
 
 # Plans of frames ------------------------------------------------------------------------------------------------------------------------

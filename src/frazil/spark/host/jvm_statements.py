@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 
-from frazil.spark.host.jvm import EXPRESSIONS, SPARK, each, listen, scala_seq
+from frazil.spark.host.jvm import EXPRESSIONS, SPARK, each, listen, scala_seq, texts_of_seq
 from frazil.spark.host.jvm_plans import NodeKind, analysed_plan, column_of, frame_of, is_subquery, kind_of, selected_expressions
 from frazil.spark.host.jvm_views import Rule
 
@@ -62,7 +62,7 @@ class ParsedStatement:
     def table(self) -> Parts | None:
         """Return the parts of the table's name; None for a name that IDENTIFIER computes, which `computed_table` returns."""
         named = self._named
-        return tuple(each(named.multipartIdentifier())) if kind_of(named) in _NAMES else None
+        return texts_of_seq(named.multipartIdentifier()) if kind_of(named) in _NAMES else None
 
     def computed_table(self) -> str | None:
         """Return the text of the table's name that IDENTIFIER computes; None for any other."""
@@ -137,7 +137,7 @@ class ParsedStatement:
         """Return the columns that ANALYZE names."""
         if self.kind is StatementKind.ANALYZE_TABLE or not self.plan.columnNames().isDefined():
             return ()
-        return tuple(each(self.plan.columnNames().get()))
+        return texts_of_seq(self.plan.columnNames().get())
 
     # --- for Spark
 
@@ -267,13 +267,13 @@ def _as_written(value: Any) -> Any:
 
 def _key(key: Any) -> Parts:
     """Return the parts of a column's name, as written."""
-    return tuple(each(key.nameParts())) if kind_of(key) == "UnresolvedAttribute" else (str(key.sql()),)
+    return texts_of_seq(key.nameParts()) if kind_of(key) == "UnresolvedAttribute" else (str(key.sql()),)
 
 
 def _is_default(value: Any) -> bool:
     if kind_of(value) != "UnresolvedAttribute":
         return False
-    parts = tuple(each(value.nameParts()))
+    parts = texts_of_seq(value.nameParts())
     return len(parts) == 1 and parts[0].upper() == "DEFAULT"
 
 
