@@ -86,8 +86,8 @@ class Relations:
             self._types.withdraw(withdrawn)
 
     def _beside(self, target: ReadTarget, asked: Asked, schema: Schema) -> tuple[list[str], list[str]]:
-        """Return the metadata columns to read, and those of them to hide. Where this Spark cannot hide columns, metadata columns that a text
-        names are shown beside the others, unless the text also asks for all columns."""
+        """Return the metadata columns to read, and those of them to hide. Where this Spark cannot hide columns, metadata columns that a
+        text names are shown beside the others, unless the text also asks for all columns."""
         names = [n for n in _metadata_columns(asked, target) if schema.get_field(n, False) is None]
         if not names or _hides(self._types):
             return names, names

@@ -286,11 +286,42 @@ class Jvm:
     nil: Any
     _split: Any
     _maps: dict[tuple[tuple[str, str], ...], Any] = field(default_factory=dict, repr=False)
+    _classes: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @functools.cached_property
     def dataset(self) -> Any:
         """Return the class of classic DataFrames."""
         return getattr(self.view, SPARK + "sql.classic.Dataset")
+
+    def java_class(self, name: str) -> Any:
+        """Return a class, looked up once."""
+        if name not in self._classes:
+            self._classes[name] = getattr(self.view, name)
+        return self._classes[name]
+
+    def extends(self, name: str, other: str) -> bool:
+        """Tell whether the class of a name, in full, is of another class or interface; looked up once."""
+        if (name, other) not in self._classes:
+            java = self.view.java.lang
+            loader = java.Thread.currentThread().getContextClassLoader()
+            one, of = (java.Class.forName(n, False, loader) for n in (name, other))
+            self._classes[name, other] = bool(of.isAssignableFrom(one))
+        return bool(self._classes[name, other])
+
+    @functools.cached_property
+    def frame_of(self) -> Any:
+        """Return the function that makes a classic DataFrame of a session and a plan."""
+        return self.dataset.ofRows
+
+    @functools.cached_property
+    def skip(self) -> Any:
+        """Return the mode in which a command is analysed and not run."""
+        return getattr(getattr(self.view, SPARK + "sql.execution.CommandExecutionMode$"), "MODULE$").SKIP()
+
+    @functools.cached_property
+    def attributes_of(self) -> Any:
+        """Return the function that makes the columns of a plan of a StructType."""
+        return getattr(self.view, CATALYST + "types.DataTypeUtils").toAttributes
 
     @functools.cached_property
     def is_instance(self) -> Any:

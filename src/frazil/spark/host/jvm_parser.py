@@ -212,7 +212,7 @@ class _Proxy:
         return id(self) & 0x7FFFFFFF
 
     def equals(self, other: Any) -> bool:
-        return other is self or (hasattr(other, "hashCode") and int(other.hashCode()) == self.hashCode())
+        return other is self or (hasattr(other, "_target_id") and int(other.hashCode()) == self.hashCode())
 
     def toString(self) -> str:
         return _PREPARED
@@ -264,6 +264,7 @@ class StatementProcedure(_Proxy):
         self._resolved = getattr(view, CATALYST + "analysis.ResolvedProcedure")(_Catalog(), identifier, _Unbound(self))
         self._call = getattr(view, CATALYST + "plans.logical.Call")
         self._literal = getattr(view, CATALYST + "expressions.Literal")
+        self._nothing = view.java.util.Collections.emptyIterator()
 
     def call_of(self, statement: Any, execute: bool = True) -> Any:
         """Return the plan of a CALL that runs a statement: a plan, or a text."""
@@ -285,4 +286,4 @@ class StatementProcedure(_Proxy):
     def call(self, arguments: Any) -> Any:
         """Run the statement in the row of arguments."""
         self._run(arguments.get(0, self._type))
-        return self.spark._jvm.java.util.ArrayList().iterator()
+        return self._nothing

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 
-from frazil.spark.host.jvm import EXPRESSIONS, SPARK, each, listen, scala_seq, texts_of_seq
-from frazil.spark.host.jvm_plans import NodeKind, analysed_plan, column_of, frame_of, is_subquery, kind_of, selected_expressions
+from frazil.spark.host.jvm import EXPRESSIONS, each, jvm_of, listen, texts_of_seq
+from frazil.spark.host.jvm_plans import NodeKind, column_of, frame_of, is_subquery, kind_of, selected_expressions
 from frazil.spark.host.jvm_views import Rule
 
 Parts = tuple[str, ...]
@@ -58,7 +59,7 @@ class ParsedStatement:
 
     # --- the table
 
-    @property
+    @cached_property
     def table(self) -> Parts | None:
         """Return the parts of the table's name; None for a name that IDENTIFIER computes, which `computed_table` returns."""
         named = self._named
@@ -75,17 +76,19 @@ class ParsedStatement:
     @property
     def alias(self) -> Parts:
         """Return the alias of the table, empty without one."""
-        table = self._table
-        return (str(table.alias()),) if kind_of(table) == NodeKind.SUBQUERY_ALIAS else ()
+        return (str(self._table.alias()),) if self._has_alias else ()
 
-    @property
+    @cached_property
     def _table(self) -> Any:
         return getattr(self.plan, _TABLE[self.kind])()
 
-    @property
+    @cached_property
+    def _has_alias(self) -> bool:
+        return kind_of(self._table) == NodeKind.SUBQUERY_ALIAS
+
+    @cached_property
     def _named(self) -> Any:
-        table = self._table
-        return table.child() if kind_of(table) == NodeKind.SUBQUERY_ALIAS else table
+        return self._table.child() if self._has_alias else self._table
 
     # --- rows
 
@@ -155,16 +158,16 @@ class ParsedStatement:
             expression = expression.transformDown(Rule(within))
         return column_of(self.spark, expression)
 
-    def analysed(self, target: DataFrame) -> ParsedStatement:
-        """Return the statement as Spark's analyser resolves it, over a frame that has the table's columns. Raises PySpark's
+    def analysed(self, target: Any) -> ParsedStatement:
+        """Return the statement as Spark's analyser resolves it, over a plan that has the table's columns. Raises PySpark's
         AnalysisException, with the place in the statement's text."""
         listen(self.spark)
-        view, state = self.spark._jvm, self.spark._jsparkSession.sessionState()
-        plan = self.plan.withNewChildren(scala_seq(self.spark, [analysed_plan(target), *list(each(self.plan.children()))[1:]]))
+        jvm = jvm_of(self.spark)
+        assert jvm is not None
+        plan = self.plan.withNewChildren(self.plan.children().tail().prepended(target))
         if self.around is not None:
             plan = self.around.copy(plan, self.around.cteRelations(), self.around.allowRecursion())
-        skip = getattr(getattr(view, SPARK + "sql.execution.CommandExecutionMode$"), "MODULE$").SKIP()
-        query = state.executePlan(plan, skip)
+        query = self.spark._jsparkSession.sessionState().executePlan(plan, jvm.skip)
         query.assertAnalyzed()
         plan = query.analyzed()
         while kind_of(plan) not in _KINDS:  # the definitions of WITH stand over the statement
@@ -222,9 +225,13 @@ class Assignment:
         """Tell whether a store assignment policy (ANSI or STRICT) allows a value's type for its column's. For analysed assignments; nested
         types, of which the policy speaks member by member, are left to the write."""
         have, want = self.value.dataType(), self.target.dataType()
+        if have.equals(want):
+            return True
         if {kind_of(have), kind_of(want)} & _NESTED or have.typeName() == "void":
             return True
-        rules = getattr(spark._jvm, EXPRESSIONS + "Cast")
+        jvm = jvm_of(spark)
+        assert jvm is not None
+        rules = jvm.java_class(EXPRESSIONS + "Cast")
         return bool((rules.canANSIStoreAssign if policy == "ANSI" else rules.canUpCast)(have, want))
 
     @property
