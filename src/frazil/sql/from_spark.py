@@ -84,8 +84,7 @@ def _update(parsed: ParsedStatement, table: Name, called: Name, target: Any, sch
 def _merge(parsed: ParsedStatement, table: Name, called: Name, target: Any, schema: Schema) -> Statement:
     if not parsed.evolves:  # with it the statement may name columns that the table does not have yet
         analysed = parsed.analysed(target)
-        clauses_analysed = analysed.clauses
-        _check_policy(parsed.spark, (a for clause in clauses_analysed for a in clause.assignments))
+        _check_policy(parsed.spark, (a for clause in analysed.clauses for a in clause.assignments))
         if parsed.around is None and (merge := _merge_in_grammar(parsed, analysed, called, schema)) is not None:
             merge.check()
             return n.MergeInto(table, analysed.source, merge)
@@ -167,7 +166,7 @@ def _check_policy(spark: Any, assignments: Iterable[Assignment]) -> None:
         hint = f"Set {_POLICY} to ANSI."
         raise Unsupported(f"{_POLICY}=LEGACY is not allowed for UPDATE and MERGE of Iceberg tables.", hint=hint)
     for assignment in assignments:
-        if not assignment.is_default and not assignment.stores_under(spark, policy):
+        if not (assignment.stores_under(spark, policy) or assignment.is_default):
             have, want = assignment.types
             column = ".".join(assignment.key).replace("`", "")
             hint = "Write the CAST out."

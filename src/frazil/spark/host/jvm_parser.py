@@ -227,26 +227,9 @@ class _Catalog(_Proxy):
         return _PREPARED
 
 
-class _Unbound(_Proxy):
-    """Implement a procedure to which Spark has bound no arguments yet."""
-
-    Java = implementing(_CONNECTOR + "procedures.UnboundProcedure")
-
-    def __init__(self, bound: StatementProcedure):
-        self._bound = bound
-
-    def name(self) -> str:
-        return self._bound.name()
-
-    def description(self) -> str:
-        return self._bound.description()
-
-    def bind(self, types: Any) -> StatementProcedure:
-        return self._bound
-
-
 class StatementProcedure(_Proxy):
-    """Implement a procedure with one argument: the statement to run."""
+    """Implement a procedure with one argument: the statement to run. It is bound already, so that Spark's analyser leaves its calls as they
+    are: it compares a plan that it has changed with the former one by calls of these objects."""
 
     Java = implementing(_CONNECTOR + "procedures.BoundProcedure")
 
@@ -261,7 +244,7 @@ class StatementProcedure(_Proxy):
         namespace = gateway.new_array(view.java.lang.String, 1)
         namespace[0] = "system"
         identifier = getattr(view, _CONNECTOR + "Identifier").of(namespace, "run")
-        self._resolved = getattr(view, CATALYST + "analysis.ResolvedProcedure")(_Catalog(), identifier, _Unbound(self))
+        self._resolved = getattr(view, CATALYST + "analysis.ResolvedProcedure")(_Catalog(), identifier, self)
         self._call = getattr(view, CATALYST + "plans.logical.Call")
         self._literal = getattr(view, CATALYST + "expressions.Literal")
         self._nothing = view.java.util.Collections.emptyIterator()

@@ -12,7 +12,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 
 from frazil.spark.host.jvm import EXPRESSIONS, each, jvm_of, listen, texts_of_seq
-from frazil.spark.host.jvm_plans import NodeKind, column_of, frame_of, is_subquery, kind_of, selected_expressions
+from frazil.spark.host.jvm_plans import NodeKind, column_of, filter_nodes, frame_of, is_subquery, kind_of, selected_expressions
 from frazil.spark.host.jvm_views import Rule
 
 Parts = tuple[str, ...]
@@ -100,7 +100,7 @@ class ParsedStatement:
             return condition.get() if condition.isDefined() else None
         return None if kind_of(condition) == NodeKind.LITERAL and condition.toString() == "true" else condition
 
-    @property
+    @cached_property
     def assignments(self) -> list[Assignment]:
         """Return the assignments of UPDATE."""
         return _assignments(self.plan)
@@ -119,7 +119,7 @@ class ParsedStatement:
     def on(self) -> Any:
         return self.plan.mergeCondition()
 
-    @property
+    @cached_property
     def clauses(self) -> list[MergeAction]:
         """Return the clauses of MERGE, those of a kind in order."""
         plan = self.plan
@@ -213,17 +213,37 @@ def parsed_statement(spark: Any, plan: Any) -> ParsedStatement | None:
 
 @dataclass(frozen=True)
 class Assignment:
-    """Hold `key = value`: the parts of a column's name, and Catalyst expressions. `is_default`: the value is the word DEFAULT."""
+    """Hold `key = value`, a node of Catalyst's, of which each part is asked for at its first use."""
 
-    key: Parts
-    target: Any
-    value: Any
-    is_default: bool
+    node: Any
 
+    @cached_property
+    def key(self) -> Parts:
+        """Return the parts of the column's name, as written."""
+        return _key(self.target)
+
+    @cached_property
+    def target(self) -> Any:
+        return self.node.key()
+
+    @cached_property
+    def value(self) -> Any:
+        """Return the value without the cast to its column's type that the analyser puts around it, as it has not the meaning of a CAST in
+        SQL: it fails for values that do not fit, in every mode."""
+        value = self.node.value()
+        is_cast = kind_of(value) == NodeKind.CAST and not value.getTagValue(value.USER_SPECIFIED_CAST()).isDefined()
+        return value.child() if is_cast else value
+
+    @cached_property
+    def is_default(self) -> bool:
+        """Tell whether the value is the word DEFAULT."""
+        return _is_default(self.node.value())
 
     def stores_under(self, spark: Any, policy: str) -> bool:
         """Tell whether a store assignment policy (ANSI or STRICT) allows a value's type for its column's. For analysed assignments; nested
         types, of which the policy speaks member by member, are left to the write."""
+        if _assigns_a_column_of_its_type(self.node):
+            return True
         have, want = self.value.dataType(), self.target.dataType()
         if have.equals(want):
             return True
@@ -262,14 +282,13 @@ def _action(action: Any, matched: bool, by_source: bool) -> MergeAction:
 
 
 def _assignments(node: Any) -> list[Assignment]:
-    return [Assignment(_key(a.key()), a.key(), _as_written(a.value()), _is_default(a.value())) for a in each(node.assignments())]
+    return [Assignment(a) for a in each(node.assignments())]
 
 
-def _as_written(value: Any) -> Any:
-    """Return a value without the cast to its column's type that the analyser puts around it, as it has not the meaning of a CAST in SQL: it
-    fails for values that do not fit, in every mode."""
-    is_cast = kind_of(value) == NodeKind.CAST and not value.getTagValue(value.USER_SPECIFIED_CAST()).isDefined()
-    return value.child() if is_cast else value
+def _assigns_a_column_of_its_type(assignment: Any) -> bool:
+    """Tell by one call whether an analysed assignment gives a column the value of another one of the same type."""
+    _, *parts = filter_nodes(assignment)
+    return [p.kind for p in parts] == [NodeKind.ATTRIBUTE] * 2 and parts[0].type == parts[1].type
 
 
 def _key(key: Any) -> Parts:
