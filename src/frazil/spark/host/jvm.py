@@ -356,6 +356,13 @@ class Jvm:
         the scan, as `nanvl(x, x)` is x but no plain column."""
         java_column = self.col(source)
         java_column = self.nanvl(java_column, java_column) if barrier else java_column
+        return self._renamed(java_column, name)
+
+    def renamed(self, column: Column, name: str) -> Column:
+        """Return a column under a name and without metadata."""
+        return self._renamed(column._jc, name)
+
+    def _renamed(self, java_column: Any, name: str) -> Column:
         column: Column = classic_column()(getattr(java_column, "as")(name, self.no_metadata))
         return column
 
