@@ -70,11 +70,11 @@ class Relations:
 
     def _same(self, key: Any, state: Any) -> Relation | None:
         with self._lock:
-            known = self._known.get(key)
-            if known is None or known[0] != state:
+            last_state, relation = self._known.get(key, (None, None))
+            if last_state != state:
                 return None
             self._known[key] = self._known.pop(key)  # the one that was used last goes last
-            return known[1]
+            return relation
 
     def _keep(self, key: Any, state: Any, relation: Relation) -> None:
         with self._lock:

@@ -55,6 +55,7 @@ from frazil.spark.dml.checked import GivenExpression, checked
 from frazil.spark.dml.new_values import Given, NewColumns, failed, given_expressions
 from frazil.spark.dml.staging import folder_of, shared
 from frazil.spark.host.interruptible import interruptible
+from frazil.spark.host.jvm import jvm_of
 from frazil.spark.host.jvm_plans import empty_plan, frame_of
 from frazil.spark.host.settings import sensitivity, temporarily
 from frazil.spark.host.workers import guarded
@@ -166,7 +167,7 @@ def lacking(spark: Any, schema: Schema) -> i.NestedField | None:
 def shadow(spark: Any, schema: Schema) -> DataFrame:
     """Return an empty frame with the table's columns, against which Spark's analyser checks expressions without a scan."""
     columns = shown_columns(spark, schema)
-    return frame_of(spark, empty_plan(spark, columns)) if hasattr(spark, "_jsparkSession") else spark.createDataFrame([], columns)
+    return spark.createDataFrame([], columns) if jvm_of(spark) is None else frame_of(spark, empty_plan(spark, columns))
 
 
 def shown_columns(spark: Any, schema: Schema) -> s.StructType:
