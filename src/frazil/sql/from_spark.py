@@ -4,11 +4,10 @@ own, with the place in the user's text; conditions and values become texts of Fr
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame
 
 from frazil.catalog.names import full_name
 from frazil.errors import FrazilError, SchemaMismatch, Unsupported
@@ -16,9 +15,8 @@ from frazil.expr.parse import parse
 from frazil.expr.sql_text import back_quoted
 from frazil.rows.assign import typed_name
 from frazil.rows.clauses import Clause, Do, Merge, When
-from frazil.spark.dml.analysed import named
-from frazil.spark.dml.merge_text import as_texts
-from frazil.spark.dml.row_changes import shadow
+from frazil.spark.dml.merge_text import SOURCE, TARGET, as_texts
+from frazil.spark.dml.row_changes import shown_columns
 from frazil.spark.host import jvm_plans
 from frazil.spark.host.jvm_statements import ActionKind, Assignment, MergeAction, ParsedStatement, StatementKind
 from frazil.spec.schema import Schema
@@ -40,18 +38,18 @@ def node_of(parsed: ParsedStatement, table: Name, schema: Schema) -> Statement:
         case StatementKind.ANALYZE_TABLE | StatementKind.ANALYZE_COLUMNS:
             return n.Analyze(table, parsed.statistics_of)
     called = parsed.alias or table
-    target = named(shadow(parsed.spark, schema), called)
+    target = jvm_plans.aliased_plan(parsed.spark, jvm_plans.empty_plan(parsed.spark, shown_columns(parsed.spark, schema)), called)
     try:
         return _of_rows(parsed, table, called, target, schema)
     except AnalysisException as error:
         if not str(error.getCondition()).startswith("UNRESOLVED_COLUMN"):
             raise
-        columns = [*target.columns, *(parsed.source.columns if parsed.kind is StatementKind.MERGE else ())]
+        columns = [*(f.name for f in schema.fields), *(parsed.source.columns if parsed.kind is StatementKind.MERGE else ())]
         return _of_rows(parsed.with_values_of_variables(columns), table, called, target, schema)
 
 
-def _of_rows(parsed: ParsedStatement, table: Name, called: Name, target: DataFrame, schema: Schema) -> Statement:
-    """Return the node of DELETE, UPDATE or MERGE. `called`: by what name it calls the table; `target`: a frame of that name and the table's
+def _of_rows(parsed: ParsedStatement, table: Name, called: Name, target: Any, schema: Schema) -> Statement:
+    """Return the node of DELETE, UPDATE or MERGE. `called`: by what name it calls the table; `target`: a plan of that name and the table's
     columns."""
     match parsed.kind:
         case StatementKind.DELETE:
@@ -61,32 +59,35 @@ def _of_rows(parsed: ParsedStatement, table: Name, called: Name, target: DataFra
     return _merge(parsed, table, called, target, schema)
 
 
-def _delete(parsed: ParsedStatement, table: Name, called: Name, target: DataFrame) -> Statement:
+def _delete(parsed: ParsedStatement, table: Name, called: Name, target: Any) -> Statement:
     if parsed.where is None:
         return n.DeleteRows(table)
-    text = _text(parsed.spark, parsed.analysed(target).plan.condition(), target)
+    text = _in_grammar(parsed.spark, parsed.analysed(target).plan.condition(), _without_sides(parsed.spark, target))
     return n.DeleteRows(table, parsed.column(parsed.where) if text is None else text, full_name(called))
 
 
-def _update(parsed: ParsedStatement, table: Name, called: Name, target: DataFrame, schema: Schema) -> Statement:
+def _update(parsed: ParsedStatement, table: Name, called: Name, target: Any, schema: Schema) -> Statement:
     analysed = parsed.analysed(target)
     _check_policy(parsed.spark, analysed.assignments)
-    values = []
+    sides, values = _without_sides(parsed.spark, target), []
     for assignment, resolved in zip(parsed.assignments, analysed.assignments, strict=True):
-        text = None if assignment.is_default else _text(parsed.spark, resolved.value, target)
+        text = None if assignment.is_default else _in_grammar(parsed.spark, resolved.value, sides)
         value = DEFAULT if assignment.is_default else parsed.column(assignment.value) if text is None else text
         values.append((typed_name(_within(assignment.key, called, schema)), value))
     where = parsed.where
     if where is not None:
-        text = _text(parsed.spark, analysed.where, target)
+        text = _in_grammar(parsed.spark, analysed.where, sides)
         where = parsed.column(where) if text is None else text
     return n.UpdateRows(table, tuple(values), where, full_name(called))
 
 
-def _merge(parsed: ParsedStatement, table: Name, called: Name, target: DataFrame, schema: Schema) -> Statement:
+def _merge(parsed: ParsedStatement, table: Name, called: Name, target: Any, schema: Schema) -> Statement:
     if not parsed.evolves:  # with it the statement may name columns that the table does not have yet
         analysed = parsed.analysed(target)
         _check_policy(parsed.spark, (a for clause in analysed.clauses for a in clause.assignments))
+        if parsed.around is None and (merge := _merge_in_grammar(parsed, analysed, called, schema)) is not None:
+            merge.check()
+            return n.MergeInto(table, analysed.source, merge)
     source = parsed.source
     clauses = tuple(_clause(parsed, action, called, schema) for action in parsed.clauses)
     merge = Merge(parsed.column(parsed.on), clauses, back_quoted(called), "", parsed.evolves)
@@ -94,11 +95,36 @@ def _merge(parsed: ParsedStatement, table: Name, called: Name, target: DataFrame
     return n.MergeInto(table, source, as_texts(source, schema, merge) or merge)
 
 
+def _merge_in_grammar(parsed: ParsedStatement, analysed: ParsedStatement, called: Name, schema: Schema) -> Merge | None:
+    """Return a MERGE of texts, with columns called `target.…` and `source.…`; None where part of it is beyond Frazil's grammar."""
+    spark, source = parsed.spark, analysed.plan.sourceTable()
+    sides = dict.fromkeys(jvm_plans.plan_ids(spark, analysed.plan.targetTable()), TARGET)
+    sides |= dict.fromkeys(jvm_plans.plan_ids(spark, source), SOURCE)
+    if (on := _in_grammar(spark, analysed.on, sides)) is None:
+        return None
+    clauses = []
+    for action, resolved in zip(parsed.clauses, analysed.clauses, strict=True):
+        condition = None if resolved.condition is None else _in_grammar(spark, resolved.condition, sides)
+        if condition is None and resolved.condition is not None:
+            return None
+        assignments = []
+        for a, r in zip(action.assignments, resolved.assignments if action.assignments else (), strict=True):
+            value = DEFAULT if a.is_default else _in_grammar(spark, r.value, sides)
+            if value is None:
+                return None
+            assignments.append((typed_name(_within(a.key, called, schema)), value))
+        clauses.append(Clause(_when(action), _DO[action.kind], condition, tuple(assignments)))
+    return Merge(on, tuple(clauses), TARGET, SOURCE, parsed.evolves)
+
+
+def _when(action: MergeAction) -> When:
+    return When.MATCHED if action.matched else When.NOT_MATCHED_BY_SOURCE if action.by_source else When.NOT_MATCHED
+
+
 def _clause(parsed: ParsedStatement, action: MergeAction, called: Name, schema: Schema) -> Clause:
-    when = When.MATCHED if action.matched else When.NOT_MATCHED_BY_SOURCE if action.by_source else When.NOT_MATCHED
     condition = None if action.condition is None else parsed.column(action.condition)
     assignments = tuple((typed_name(_within(a.key, called, schema)), _value(parsed, a)) for a in action.assignments)
-    return Clause(when, _DO[action.kind], condition, assignments)
+    return Clause(_when(action), _DO[action.kind], condition, assignments)
 
 
 def _value(parsed: ParsedStatement, assignment: Assignment) -> Any:
@@ -117,10 +143,15 @@ def _within(key: Name, called: Name, schema: Schema) -> Name:
     return key
 
 
-def _text(spark: Any, expression: Any, target: DataFrame) -> str | None:
-    """Return an analysed expression over the table as a text of Frazil's grammar; None where the grammar does not cover it."""
-    ids = dict.fromkeys(jvm_plans.output_ids(target), "")
-    text = jvm_plans.full_text(spark, expression, ids)
+def _without_sides(spark: Any, target: Any) -> dict[int, str]:
+    """Return that the columns of a plan have no qualifier in texts."""
+    return dict.fromkeys(jvm_plans.plan_ids(spark, target), "")
+
+
+def _in_grammar(spark: Any, expression: Any, sides: Mapping[int, str]) -> str | None:
+    """Return an analysed expression as a text of Frazil's grammar; None where the grammar does not cover it. `sides`: what columns are
+    qualified by, by their ids."""
+    text = jvm_plans.full_text(spark, expression, sides)
     try:
         return None if text is None or parse(text) is None else text
     except FrazilError:
@@ -135,7 +166,7 @@ def _check_policy(spark: Any, assignments: Iterable[Assignment]) -> None:
         hint = f"Set {_POLICY} to ANSI."
         raise Unsupported(f"{_POLICY}=LEGACY is not allowed for UPDATE and MERGE of Iceberg tables.", hint=hint)
     for assignment in assignments:
-        if not assignment.is_default and not assignment.stores_under(spark, policy):
+        if not (assignment.stores_under(spark, policy) or assignment.is_default):
             have, want = assignment.types
             column = ".".join(assignment.key).replace("`", "")
             hint = "Write the CAST out."

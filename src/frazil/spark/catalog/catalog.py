@@ -27,7 +27,7 @@ from frazil.scan.suffixes import load_named
 from frazil.spark.catalog.functions import function_names, function_of
 from frazil.spark.catalog.procedures import UnboundProcedure, procedure_names, procedure_of
 from frazil.spark.catalog.protocol import Calls, Parts, TableDefinition
-from frazil.spark.catalog.relation import stated_options, table_rows
+from frazil.spark.catalog.relation import Relations, stated_options
 from frazil.spark.catalog.staged import StagedTable
 from frazil.spark.catalog.table import ServedTable
 from frazil.spark.catalog.views import ServedViews
@@ -52,6 +52,7 @@ class ServedCatalog(ServedViews):
     def __init__(self, types: CatalogTypes, spark: Any, calls: Calls):
         super().__init__(types, calls.name)
         self.spark, self.calls = spark, calls
+        self._relations = Relations(types, spark, calls.name)
 
     # --- CatalogPlugin
 
@@ -129,8 +130,7 @@ class ServedCatalog(ServedViews):
             raise InvalidInput(f"{name} has a time to travel to, and the options {both}.", hint="Give one.", table=name)
         selectors = {**read.selectors, **request.selectors}
         target = with_suffixes(ReadTarget(name, loaded, read, None, selectors, self.calls.backend), suffixes)
-        frame, hidden = table_rows(self.spark, target, asked, self.types)
-        return self.types.relation(self.spark, self.calls.name, parts, frame, hidden)
+        return self._relations.of(target, asked, parts)
 
     def _find(self, parts: Parts) -> tuple[LoadedTable, list[str]]:
         """Load the table that a name means, and return it with the suffixes of the name."""

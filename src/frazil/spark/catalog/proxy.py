@@ -10,7 +10,7 @@ from typing import Any
 from frazil.spark.host.jvm_catalog import CatalogTypes
 from frazil.spark.host.jvm_errors import thrown
 
-_NUMBERS = itertools.count(1)
+_NUMBERS = itertools.count(0x4652415A)  # where no other object of the JVM is likely to have its hash
 
 
 def _answering(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -47,8 +47,7 @@ class SparkProxy:
 
     def equals(self, other: Any) -> bool:
         """Tell whether another object is this one: it arrives as a proxy, or as the object itself."""
-        return other is self or (other is not None and not isinstance(other, SparkProxy) and int(other.hashCode()) == self._number
-                                 and str(other.toString()) == self._described)  # fmt: skip
+        return other is self or (other is not None and not isinstance(other, SparkProxy) and int(other.hashCode()) == self._number)
 
     def toString(self) -> str:
         """Return what plans show."""

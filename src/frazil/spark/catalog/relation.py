@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+import threading
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame
 
+from frazil.catalog import LoadedTable
 from frazil.catalog.names import full_name
 from frazil.errors import Unsupported
+from frazil.ops.reading import RowsReading
+from frazil.ops.scan_log import is_logged
 from frazil.spark.door.engine import engine_on
 from frazil.spark.door.iceberg_read import frame_of
 from frazil.spark.door.read_target import ReadTarget
-from frazil.spark.host.jvm import NOT_AS_KNOWN
-from frazil.spark.host.jvm_catalog import Asked, CatalogTypes, current_catalog, current_namespace, options_of
+from frazil.spark.host.jvm import NOT_AS_KNOWN, settings_version
+from frazil.spark.host.jvm_catalog import Asked, CatalogTypes, Relation, current_catalog, current_namespace, options_of
 from frazil.spark.scan.file_index import titled
-from frazil.spec.schema import METADATA_COLUMNS
+from frazil.spec.schema import METADATA_COLUMNS, Schema
 
 _PART = r"(?:`(?:[^`]|``)+`|\w+)"
 _NAMES = re.compile(r"\b(?:" + "|".join(sorted(METADATA_COLUMNS)) + r")\b", re.IGNORECASE)
@@ -27,25 +31,79 @@ _ALL_COLUMNS = re.compile(r"(?<!count\()(?<!count\( )(?:\bselect\s+(?:distinct\s
 _READS = re.compile(r"\b(?:from|join|table)\b", re.IGNORECASE)
 _INSERTS = re.compile(r"\binsert\b", re.IGNORECASE)
 REPLACES = re.compile(r"\binsert\s+overwrite\b", re.IGNORECASE)
+_MOST_KEPT = 16
 _FULL = re.compile(rf"({_PART})(?:\s*\.\s*{_PART}){{3}}")
 
 
-def table_rows(spark: Any, target: ReadTarget, asked: Asked, types: CatalogTypes) -> tuple[DataFrame, list[str]]:
-    """Return the rows of a table, metadata table or changelog, and which of the last columns are to be hidden. Where this Spark cannot
-    hide columns, metadata columns that a text names are shown beside the others, unless the text also asks for all columns."""
-    if target.metadata_table is not None:
-        return frame_of(spark, target), []
-    reading = target.reading()
-    snapshot, schema = reading.snapshot_and_schema()
-    names = [n for n in _metadata_columns(asked, target) if schema.get_field(n, False) is None]
-    hides = not names or _hides(types)
-    if not hides and (asked.text is None or _ALL_COLUMNS.search(asked.text)):
-        names = []
-    if names:
-        reading = replace(reading, selected_fields=("*", *names))
-    with titled(f"{target.name} snapshot {'none' if snapshot is None else snapshot.snapshot_id}"):
-        frame = engine_on(spark).read(reading)
-    return frame, names if hides else []
+class Relations:
+    """Give the tables of one catalog to the queries of one session. What a query was given is given again as long as the table and the
+    session's settings stay as they are, as Spark does with its own tables: to plan a scan takes some fifty calls of the JVM."""
+
+    def __init__(self, types: CatalogTypes, spark: Any, catalog: str):
+        self._types, self._spark, self._catalog = types, spark, catalog
+        self._known: dict[Any, tuple[Any, Relation]] = {}
+        self._lock = threading.Lock()
+
+    def of(self, target: ReadTarget, asked: Asked, parts: Sequence[str]) -> Any:
+        """Return the V1Table that stands for a table, metadata table or changelog."""
+        if target.metadata_table is not None:
+            return self._given(parts, frame_of(self._spark, target))
+        reading = target.reading()
+        snapshot, schema = reading.snapshot_and_schema()
+        names, hidden = self._beside(target, asked, schema)
+        state = None if names or not _lasts(target.loaded, reading) else (settings_version(self._spark), *_state(target.loaded))
+        key = (tuple(parts), reading.appends, *(tuple(sorted(m.items())) for m in (reading.selectors, reading.options)))
+        if state is not None and (relation := self._same(key, state)) is not None:
+            return self._types.given(relation, lasts=True)
+        if names:
+            reading = replace(reading, selected_fields=("*", *names))
+        with titled(f"{target.name} snapshot {'none' if snapshot is None else snapshot.snapshot_id}"):
+            frame = engine_on(self._spark).read(reading)
+        if state is None:
+            return self._given(parts, frame, hidden)
+        relation = self._types.relation(self._spark, self._catalog, parts, frame)
+        self._keep(key, state, relation)
+        return self._types.given(relation, lasts=True)
+
+    def _given(self, parts: Sequence[str], frame: DataFrame, hidden: Sequence[str] = ()) -> Any:
+        return self._types.given(self._types.relation(self._spark, self._catalog, parts, frame, hidden), lasts=False)
+
+    def _same(self, key: Any, state: Any) -> Relation | None:
+        with self._lock:
+            last_state, relation = self._known.get(key, (None, None))
+            if last_state != state:
+                return None
+            self._known[key] = self._known.pop(key)  # the one that was used last goes last
+            return relation
+
+    def _keep(self, key: Any, state: Any, relation: Relation) -> None:
+        with self._lock:
+            old = [self._known.pop(key)] if key in self._known else []
+            while len(self._known) >= _MOST_KEPT:
+                old.append(self._known.pop(next(iter(self._known))))
+            self._known[key] = (state, relation)
+        for _, withdrawn in old:
+            self._types.withdraw(withdrawn)
+
+    def _beside(self, target: ReadTarget, asked: Asked, schema: Schema) -> tuple[list[str], list[str]]:
+        """Return the metadata columns to read, and those of them to hide. Where this Spark cannot hide columns, metadata columns that a
+        text names are shown beside the others, unless the text also asks for all columns."""
+        names = [n for n in _metadata_columns(asked, target) if schema.get_field(n, False) is None]
+        if not names or _hides(self._types):
+            return names, names
+        return ([], []) if asked.text is None or _ALL_COLUMNS.search(asked.text) else (names, [])
+
+
+def _lasts(loaded: LoadedTable, reading: RowsReading) -> bool:
+    """Tell whether a plan may serve several statements: no server plans the scans, takes reports of them or gives secrets for each, and no
+    log counts them."""
+    return loaded.told_by is None and reading.planner is None and reading.reporter is None and not is_logged(loaded.metadata)
+
+
+def _state(loaded: LoadedTable) -> tuple[Any, ...]:
+    """Return what differs between two states of a table, also where a table took the place of another one with the same files' names."""
+    metadata = loaded.metadata
+    return loaded.metadata_location, metadata.table_uuid, metadata.last_updated_ms, metadata.current_snapshot_id
 
 
 def _hides(types: CatalogTypes) -> bool:
@@ -95,4 +153,4 @@ def names_columns_in_full(text: str, catalogs: Collection[str]) -> bool:
     return any(name in text for name in catalogs) and any(m[1].strip("`") in catalogs for m in _FULL.finditer(text))
 
 
-__all__ = ["REPLACES", "inserts_what_it_reads", "names_columns_in_full", "replaces_partitions", "stated_options", "table_rows"]
+__all__ = ["REPLACES", "Relations", "inserts_what_it_reads", "names_columns_in_full", "replaces_partitions", "stated_options"]

@@ -51,7 +51,7 @@ class StagedTable(SparkProxy):
         return None
 
     def newWriteBuilder(self, info: Any) -> Any:
-        options = self.types.pairs(info.options().asCaseSensitiveMap())
+        options = self.types.options(info.options())
         take = lambda frame, insert: self._staged.append(frame, insert.options)
         return WriteBuilder(self.types, self._described, options, take, self._spark)
 

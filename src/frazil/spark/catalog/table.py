@@ -169,7 +169,7 @@ class ServedTable(SparkProxy):
         return False
 
     def newWriteBuilder(self, info: Any) -> Any:
-        options = self.types.pairs(info.options().asCaseSensitiveMap())
+        options = self.types.options(info.options())
         return WriteBuilder(self.types, self._described, options, self._insert, self.spark)
 
     def supportedCustomMetrics(self) -> Any:

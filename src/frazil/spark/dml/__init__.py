@@ -2,4 +2,4 @@
 that they are evaluated once.
 """
 
-__all__ = ["analysed", "collected", "merge_by_sql", "merge_text", "row_changes", "staging"]
+__all__ = ["collected", "merge_by_sql", "merge_text", "row_changes", "staging"]

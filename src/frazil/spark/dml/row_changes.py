@@ -55,6 +55,8 @@ from frazil.spark.dml.checked import GivenExpression, checked
 from frazil.spark.dml.new_values import Given, NewColumns, failed, given_expressions
 from frazil.spark.dml.staging import folder_of, shared
 from frazil.spark.host.interruptible import interruptible
+from frazil.spark.host.jvm import jvm_of
+from frazil.spark.host.jvm_plans import empty_plan, frame_of
 from frazil.spark.host.settings import sensitivity, temporarily
 from frazil.spark.host.workers import guarded
 from frazil.spark.read.native_read import read, understood
@@ -164,8 +166,14 @@ def lacking(spark: Any, schema: Schema) -> i.NestedField | None:
 
 def shadow(spark: Any, schema: Schema) -> DataFrame:
     """Return an empty frame with the table's columns, against which Spark's analyser checks expressions without a scan."""
+    columns = shown_columns(spark, schema)
+    return spark.createDataFrame([], columns) if jvm_of(spark) is None else frame_of(spark, empty_plan(spark, columns))
+
+
+def shown_columns(spark: Any, schema: Schema) -> s.StructType:
+    """Return those columns of a table that Spark has a type for."""
     time = time_enabled(spark)
-    return spark.createDataFrame([], to_spark(Schema(*(f for f in schema.fields if has_type(f, time))), time=time))
+    return to_spark(Schema(*(f for f in schema.fields if has_type(f, time))), time=time)
 
 
 # One operation -------------------------------------------------------------------------------------------------------------------------

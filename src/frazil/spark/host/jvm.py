@@ -34,6 +34,7 @@ CATALYST = SPARK + "sql.catalyst."
 EXPRESSIONS = CATALYST + "expressions."
 
 _KNOWN: weakref.WeakKeyDictionary[Any, Jvm] = weakref.WeakKeyDictionary()
+_KEYS: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 _LISTENING = threading.Lock()
 
 
@@ -58,14 +59,17 @@ def is_classic(frame: Any) -> bool:
 
 def session_key(spark: Any) -> str:
     """Return the id of a session, which all Python handles of it share."""
-    return str(spark._jsparkSession.sessionUUID() if hasattr(spark, "_jsparkSession") else spark.session_id)
+    if not hasattr(spark, "_jsparkSession"):
+        return str(spark.session_id)
+    if (key := _KEYS.get(spark)) is None:
+        key = _KEYS[spark] = str(spark._jsparkSession.sessionUUID())
+    return key
 
 
 def thread_key(spark: Any) -> int:
     """Return the number of the thread that asks: of the JVM's thread that serves it, as the JVM calls back on a thread of its own."""
-    if not hasattr(spark, "_jsparkSession"):
-        return threading.get_ident()
-    return int(spark._jvm.java.lang.Thread.currentThread().getId())
+    jvm = jvm_of(spark)
+    return threading.get_ident() if jvm is None else jvm.thread_id()
 
 
 def default_parallelism(spark: Any) -> int | None:
@@ -141,7 +145,7 @@ def settings_of(spark: Any) -> dict[str, str]:
     """Return the settings of a classic session, the SparkContext's included; PySpark's `conf.getAll` calls the JVM for each of them."""
     seen = _seen(spark)
     if seen.values is None:
-        seen.values = _read(spark, seen.copy)
+        seen.values = text_pairs(spark._jvm, seen.copy)
     return dict(seen.values)
 
 
@@ -171,10 +175,14 @@ def _seen(spark: Any) -> _SeenSettings:
     return seen
 
 
-def _read(spark: Any, copy: Any) -> dict[str, str]:
-    join = getattr(spark._jvm, "java.lang.String").join
-    values = copy.__getattr__("values")()  # Java's method: that of py4j's class calls the JVM for each value
-    return dict(zip(join("\0", copy.keySet()).split("\0"), join("\0", values).split("\0"), strict=True))
+def text_pairs(view: Any, java_map: Any) -> dict[str, str]:
+    """Return a Java map of strings by two calls: py4j asks for one element after the other, and finds the end by an error, which PySpark
+    compares with each of its own by calls. Raises ValueError for texts with the character that separates them."""
+    if java_map.isEmpty():
+        return {}
+    join = getattr(view, "java.lang.String").join
+    values = java_map.__getattr__("values")()  # Java's method: that of py4j's class calls the JVM for each value
+    return dict(zip(join("\0", java_map.keySet()).split("\0"), join("\0", values).split("\0"), strict=True))
 
 
 def _settings(spark: Any) -> Any:
@@ -230,7 +238,14 @@ def each(values: Any) -> Iterator[Any]:
 
 def scala_seq(spark: Any, values: Sequence[Any]) -> Any:
     """Make a Scala sequence."""
-    return spark._jvm.PythonUtils.toSeq(list(values))
+    jvm = jvm_of(spark)
+    assert jvm is not None
+    return functools.reduce(lambda after, value: after.prepended(value), reversed(values), jvm.nil)
+
+
+def texts_of_seq(values: Any) -> tuple[str, ...]:
+    """Return a Scala sequence of strings, by one call."""
+    return tuple(text.split("\0")) if (text := str(values.mkString("\0"))) else ()
 
 
 def some(spark: Any, value: Any) -> Any:
@@ -240,7 +255,9 @@ def some(spark: Any, value: Any) -> Any:
 
 def is_instance(spark: Any, name: str, value: Any) -> bool:
     """Tell whether an object of the JVM is of a class or interface."""
-    return bool(spark._jvm.py4j.reflection.TypeUtil.isInstanceOf(name, value))
+    jvm = jvm_of(spark)
+    assert jvm is not None
+    return bool(jvm.is_instance(name, value))
 
 
 def no_option(spark: Any) -> Any:
@@ -269,11 +286,55 @@ class Jvm:
     nil: Any
     _split: Any
     _maps: dict[tuple[tuple[str, str], ...], Any] = field(default_factory=dict, repr=False)
+    _classes: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @functools.cached_property
     def dataset(self) -> Any:
         """Return the class of classic DataFrames."""
         return getattr(self.view, SPARK + "sql.classic.Dataset")
+
+    def java_class(self, name: str) -> Any:
+        """Return a class, looked up once."""
+        if name not in self._classes:
+            self._classes[name] = getattr(self.view, name)
+        return self._classes[name]
+
+    def extends(self, name: str, other: str) -> bool:
+        """Tell whether the class of a name, in full, is of another class or interface; looked up once."""
+        if (name, other) not in self._classes:
+            java = self.view.java.lang
+            loader = java.Thread.currentThread().getContextClassLoader()
+            one, of = (java.Class.forName(n, False, loader) for n in (name, other))
+            self._classes[name, other] = bool(of.isAssignableFrom(one))
+        return bool(self._classes[name, other])
+
+    @functools.cached_property
+    def frame_of(self) -> Any:
+        """Return the function that makes a classic DataFrame of a session and a plan."""
+        return self.dataset.ofRows
+
+    @functools.cached_property
+    def skip(self) -> Any:
+        """Return the mode in which a command is analysed and not run."""
+        return getattr(getattr(self.view, SPARK + "sql.execution.CommandExecutionMode$"), "MODULE$").SKIP()
+
+    @functools.cached_property
+    def attributes_of(self) -> Any:
+        """Return the function that makes the columns of a plan of a StructType."""
+        return getattr(self.view, CATALYST + "types.DataTypeUtils").toAttributes
+
+    @functools.cached_property
+    def is_instance(self) -> Any:
+        """Return the function that tells whether an object is of the class or interface of a name."""
+        return self.view.py4j.reflection.TypeUtil.isInstanceOf
+
+    @functools.cached_property
+    def _current_thread(self) -> Any:
+        return self.view.java.lang.Thread.currentThread
+
+    def thread_id(self) -> int:
+        """Return the number of the JVM's thread that serves the calling one."""
+        return int(self._current_thread().getId())
 
     def texts(self, texts: Sequence[str]) -> Any:
         """Make a Java array of strings, which must contain no line ends. One call carries all of them: 100,000 paths take 0.2 s, with one
@@ -295,6 +356,13 @@ class Jvm:
         the scan, as `nanvl(x, x)` is x but no plain column."""
         java_column = self.col(source)
         java_column = self.nanvl(java_column, java_column) if barrier else java_column
+        return self._renamed(java_column, name)
+
+    def renamed(self, column: Column, name: str) -> Column:
+        """Return a column under a name and without metadata."""
+        return self._renamed(column._jc, name)
+
+    def _renamed(self, java_column: Any, name: str) -> Column:
         column: Column = classic_column()(getattr(java_column, "as")(name, self.no_metadata))
         return column
 

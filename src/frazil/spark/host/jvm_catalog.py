@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import re
 import threading
 import time
 import weakref
@@ -22,7 +23,7 @@ from pyspark.sql import types as s
 
 from frazil.catalog.names import full_name, identifier_parts
 from frazil.scan.snapshot_ref import selector_suffix
-from frazil.spark.host.jvm import CATALYST, EXPRESSIONS, SPARK, Jvm, each, jvm_of, listen, scala_seq, settings_version
+from frazil.spark.host.jvm import CATALYST, EXPRESSIONS, SPARK, Jvm, each, jvm_of, listen, scala_seq, settings_version, text_pairs
 from frazil.spark.host.jvm_plans import NodeKind, kind_of
 from frazil.spark.host.jvm_views import Rule
 
@@ -35,6 +36,9 @@ _KNOWN: weakref.WeakKeyDictionary[Jvm, CatalogTypes] = weakref.WeakKeyDictionary
 _NUMBERS = itertools.count(1)
 _ABOUT_TABLES = ("lookupTableOrView", "ShowTablesExtendedExec", "ShowTablesExec")
 """Methods and classes of Spark that ask for a table to tell about it, not to read its rows."""
+_ONLY_READS = re.compile(r"\s*(?:select|insert|with)\b", re.IGNORECASE)
+"""The beginnings of statements that ask for tables to read or to write their rows only; of others the JVM's stack tells."""
+_WORD = re.compile(r"\w+")
 _KEPT_SECONDS, _KEPT_PLANS = 120, 256
 
 
@@ -137,8 +141,7 @@ def options_of(spark: Any, sql: str, names: Collection[tuple[str, ...]]) -> list
     def look(node: Any) -> Any:
         if kind_of(node) == NodeKind.UNRESOLVED_RELATION and node.options().size():
             if tuple(str(part).lower() for part in each(node.multipartIdentifier())) in names:
-                pairs = node.options().asCaseSensitiveMap()
-                in_text.append({str(k): str(pairs.get(k)) for k in pairs.keySet()})
+                in_text.append(text_pairs(spark._jvm, node.options().asCaseSensitiveMap()))
         return node
 
     listen(spark)
@@ -178,6 +181,17 @@ class TableRequest:
     options: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, eq=False)
+class Relation:
+    """Hold what stands for a table's rows in queries. `plan`: the analysed plan; `sessions`, `key`: the session's relation cache, and by
+    what the plan is found there; `table`: Spark's V1Table, which names that place."""
+
+    sessions: Any
+    key: Any
+    plan: Any
+    table: Any
+
+
 class CatalogTypes:
     """Make and read the values of Spark's catalog interfaces. One for each JVM (`catalog_types`)."""
 
@@ -206,12 +220,12 @@ class CatalogTypes:
         self._seq = view.PythonUtils.toSeq
         self._project = getattr(view, CATALYST + "plans.logical.Project")
         self._hidden_tag = getattr(view, CATALYST + "trees.TreeNodeTag")("hidden_output")
-        self._throwable, self._current_thread = view.java.lang.Throwable, view.java.lang.Thread.currentThread
+        self._throwable = view.java.lang.Throwable
         self._trace = getattr(view, "org.apache.commons.lang3.exception.ExceptionUtils").getStackTrace
-        self._origin = getattr(view, CATALYST + "trees.CurrentOrigin")
+        self._origin = getattr(view, CATALYST + "trees.CurrentOrigin").get
         self._table_arguments, self._table_constructor = self._catalog_table()
         self._sessions: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
-        self._lock, self._plans = threading.Lock(), deque[tuple[float, Any, Any, int]]()
+        self._lock, self._plans = threading.Lock(), deque[tuple[float, Relation, int | None]]()
         self.no_metrics, self.no_task_metrics = self.array(self._metric, ()), self.array(self._task_metric, ())
         self._values: dict[Any, Any] = {}
         self.no_constraints, self.no_strings = self.array(self._constraint, ()), self.strings(())
@@ -338,23 +352,32 @@ class CatalogTypes:
             arguments[place] = getattr(companion, f"$lessinit$greater$default${place + 1}")()
         return arguments, constructor
 
-    def relation(self, spark: Any, catalog: str, parts: Sequence[str], frame: Any, hidden: Sequence[str] = ()) -> Any:
-        """Return the V1Table that Spark's analyser replaces by the analysed plan of a DataFrame. `hidden`: the names of the last columns,
-        which are metadata columns.
-
-        The plan goes through the session's relation cache, under a name of its own for each load, and leaves it when it is old: a query has
-        taken it long before (`forget_plans` lets it leave at once).
-        """
+    def relation(self, spark: Any, catalog: str, parts: Sequence[str], frame: Any, hidden: Sequence[str] = ()) -> Relation:
+        """Make what stands for the rows of a DataFrame in a query. `hidden`: the names of the last columns, which are metadata columns."""
         plan, place = frame._jdf.queryExecution().analyzed(), f"{catalog} {next(_NUMBERS)}"
         if hidden:
             plan = self._hiding(plan, hidden)
-        sessions = self._session_catalog(spark)
         key = self._qualified(place, parts[-2], parts[-1])
-        sessions.cacheTable(key, plan)
-        with self._lock:
-            self._plans.append((time.monotonic(), sessions, key, self._thread_id()))
+        table = self._v1_table(self.catalog_table((place, parts[-2], parts[-1]), plan.schema()))
+        return Relation(self._session_catalog(spark), key, plan, table)
+
+    def given(self, relation: Relation, *, lasts: bool) -> Any:
+        """Return the V1Table that Spark's analyser replaces by the plan of a relation.
+
+        The plan goes through the session's relation cache, under a name of its own, and leaves it when it is old: a query has taken it long
+        before. `lasts`: further statements will be given it; others leave as soon as the statement is analysed (`forget_plans`).
+        """
+        relation.sessions.cacheTable(relation.key, relation.plan)
+        if not lasts:
+            with self._lock:
+                self._plans.append((time.monotonic(), relation, self.jvm.thread_id()))
         self._forget_old()
-        return self._v1_table(self.catalog_table((place, parts[-2], parts[-1]), plan.schema()))
+        return relation.table
+
+    def withdraw(self, relation: Relation) -> None:
+        """Let a relation that lasted leave the relation cache, once no statement can be about to take it."""
+        with self._lock:
+            self._plans.append((time.monotonic(), relation, None))
 
     def catalog_table(self, name: str | Sequence[str], schema: Any) -> Any:
         """Make Spark's CatalogTable. `name`: catalog, database and table, or one text; `schema`: a StructType of the JVM."""
@@ -420,32 +443,29 @@ class CatalogTypes:
             arguments[places[field_name]] = value
         return self._v1_table(self._table_constructor.newInstance(arguments))
 
-    def _thread_id(self) -> int:
-        return int(self._current_thread().getId())
-
     def forget_plans(self) -> None:
         """Take the plans that this thread's statement was given out of the relation cache again; it is analysed by now.
 
         py4j serves calls of the JVM by threads of their own in this process, but on the JVM's thread of the caller.
         """
-        if not self._plans:
+        if all(plan[2] is None for plan in tuple(self._plans)):
             return
-        own = self._thread_id()
+        own = self.jvm.thread_id()
         with self._lock:
-            mine = [plan for plan in self._plans if plan[3] == own]
+            mine = [plan for plan in self._plans if plan[2] == own]
             for plan in mine:
                 self._plans.remove(plan)
-        for _, sessions, key, _ in mine:
-            sessions.invalidateCachedTable(key)
+        for _, relation, _ in mine:
+            relation.sessions.invalidateCachedTable(relation.key)
 
     def _forget_old(self) -> None:
         now = time.monotonic()
         while self._plans and (len(self._plans) > _KEPT_PLANS or now - self._plans[0][0] > _KEPT_SECONDS):
             try:
-                _, sessions, key, _ = self._plans.popleft()
+                _, relation, _ = self._plans.popleft()
             except IndexError:  # another thread was quicker
                 return
-            sessions.invalidateCachedTable(key)
+            relation.sessions.invalidateCachedTable(relation.key)
 
     # --- what Spark asks for
 
@@ -459,14 +479,16 @@ class CatalogTypes:
             return TableRequest({"version": first})
         if isinstance(first, int):
             return TableRequest({"as_of_ms": first // 1000})
-        if not hasattr(first, "getClass") or "TableContext" not in str(first.getClass().getName()):
-            return TableRequest(writes=frozenset(str(p.toString()) for p in first))
-        writes = frozenset(str(p.toString()) for p in first.writePrivileges())
+        if kind_of(first) != "TableContext":
+            return TableRequest(writes=self._privileges(first))
         travel, selectors = first.timeTravel(), {}
         if travel.isPresent():
             selectors = self._travel(travel.get())
-        options = self.pairs(how[1].asCaseSensitiveMap()) if len(how) > 1 else {}
-        return TableRequest(selectors, writes, options)
+        return TableRequest(selectors, self._privileges(first.writePrivileges()), self.options(how[1]) if len(how) > 1 else {})
+
+    def _privileges(self, privileges: Any) -> frozenset[str]:
+        """Return the names in a set of privileges, by its text: py4j asks for the elements of a set one by one."""
+        return frozenset(_WORD.findall(str(privileges.toString())))
 
     def _travel(self, travel: Any) -> dict[str, Any]:
         methods = {str(m.getName()) for m in travel.getClass().getMethods()}
@@ -500,10 +522,12 @@ class CatalogTypes:
 
     def asked(self) -> Asked:
         """Tell by whom the catalog is asked, from within a call of the JVM: the methods that run on the JVM's thread say so."""
+        option = str(self._origin().sqlText().toString())  # of Scala's Option, in one call
+        text = option.removeprefix("Some(").removesuffix(")") if option != "None" else None
+        if text is not None and _ONLY_READS.match(text) is not None:
+            return Asked(True, text)
         stack = str(self._trace(self._throwable()))
-        text = str(self._origin.get().sqlText().toString())  # of Scala's Option, in one call
-        as_relation = not any(method in stack for method in _ABOUT_TABLES)
-        return Asked(as_relation, text.removeprefix("Some(").removesuffix(")") if text != "None" else None)
+        return Asked(not any(method in stack for method in _ABOUT_TABLES), text)
 
     # --- what Spark passes
 
@@ -517,7 +541,11 @@ class CatalogTypes:
 
     def pairs(self, java_map: Any) -> dict[str, str]:
         """Return a Java map of strings."""
-        return {str(k): str(java_map.get(k)) for k in java_map.keySet()}
+        return text_pairs(self.jvm.view, java_map)
+
+    def options(self, insensitive: Any) -> dict[str, str]:
+        """Return a CaseInsensitiveStringMap with its names as they were written."""
+        return {} if insensitive.isEmpty() else self.pairs(insensitive.asCaseSensitiveMap())
 
     def condition(self, predicates: Any) -> str:
         """Return the conjunction of `Predicate`s as SQL text."""

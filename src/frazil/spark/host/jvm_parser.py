@@ -212,7 +212,7 @@ class _Proxy:
         return id(self) & 0x7FFFFFFF
 
     def equals(self, other: Any) -> bool:
-        return other is self or (hasattr(other, "hashCode") and int(other.hashCode()) == self.hashCode())
+        return other is self or (hasattr(other, "_target_id") and int(other.hashCode()) == self.hashCode())
 
     def toString(self) -> str:
         return _PREPARED
@@ -227,26 +227,9 @@ class _Catalog(_Proxy):
         return _PREPARED
 
 
-class _Unbound(_Proxy):
-    """Implement a procedure to which Spark has bound no arguments yet."""
-
-    Java = implementing(_CONNECTOR + "procedures.UnboundProcedure")
-
-    def __init__(self, bound: StatementProcedure):
-        self._bound = bound
-
-    def name(self) -> str:
-        return self._bound.name()
-
-    def description(self) -> str:
-        return self._bound.description()
-
-    def bind(self, types: Any) -> StatementProcedure:
-        return self._bound
-
-
 class StatementProcedure(_Proxy):
-    """Implement a procedure with one argument: the statement to run."""
+    """Implement a procedure with one argument: the statement to run. It is bound already, so that Spark's analyser leaves its calls as they
+    are: it compares a plan that it has changed with the former one by calls of these objects."""
 
     Java = implementing(_CONNECTOR + "procedures.BoundProcedure")
 
@@ -261,9 +244,10 @@ class StatementProcedure(_Proxy):
         namespace = gateway.new_array(view.java.lang.String, 1)
         namespace[0] = "system"
         identifier = getattr(view, _CONNECTOR + "Identifier").of(namespace, "run")
-        self._resolved = getattr(view, CATALYST + "analysis.ResolvedProcedure")(_Catalog(), identifier, _Unbound(self))
+        self._resolved = getattr(view, CATALYST + "analysis.ResolvedProcedure")(_Catalog(), identifier, self)
         self._call = getattr(view, CATALYST + "plans.logical.Call")
         self._literal = getattr(view, CATALYST + "expressions.Literal")
+        self._nothing = view.java.util.Collections.emptyIterator()
 
     def call_of(self, statement: Any, execute: bool = True) -> Any:
         """Return the plan of a CALL that runs a statement: a plan, or a text."""
@@ -285,4 +269,4 @@ class StatementProcedure(_Proxy):
     def call(self, arguments: Any) -> Any:
         """Run the statement in the row of arguments."""
         self._run(arguments.get(0, self._type))
-        return self.spark._jvm.java.util.ArrayList().iterator()
+        return self._nothing

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
+import weakref
+from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 import msgspec
+from py4j.java_gateway import JavaClass
 from pyspark.sql import Column, DataFrame
+from pyspark.sql import types as s
 
-from frazil.spark.host.jvm import CATALYST, EXPRESSIONS, classic_column, each, is_classic, is_instance, jvm_of, no_option, scala_seq
+from frazil.expr.tokens import Token, tokens
+from frazil.spark.host.jvm import (
+    CATALYST,
+    EXPRESSIONS,
+    NOT_AS_KNOWN,
+    Jvm,
+    classic_column,
+    each,
+    is_classic,
+    is_instance,
+    jvm_of,
+    no_option,
+    scala_seq,
+)
 
 _WHOLE_NUMBERS = ("byte", "short", "integer", "long")
 
@@ -50,12 +68,18 @@ class NodeKind(StrEnum):
 
 _NO_FUNCTIONS = ("With", "CommonExpressionRef")
 """Expressions that share a value between their parts, for which SQL has no words."""
+_WITH_NAMES_AS_WRITTEN = EXPRESSIONS + "RuntimeReplaceable"
+_EMPTY: weakref.WeakKeyDictionary[Jvm, OrderedDict[str, Any]] = weakref.WeakKeyDictionary()
+_MOST_EMPTY = 64
+_NAME_OF: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 _NULL_SAFE: dict[str, bool] = {NodeKind.EQUAL: False, NodeKind.EQUAL_NULL_SAFE: True}
 
 
 def kind_of(node: Any) -> str:
     """Return the name of the class of a Catalyst plan or expression."""
-    return str(node.getClass().getSimpleName())
+    if (name_of := _NAME_OF.get(client := node._gateway_client)) is None:
+        name_of = _NAME_OF[client] = JavaClass("org.apache.commons.lang3.ClassUtils", client).getSimpleName
+    return str(name_of(node, ""))
 
 
 # Plans of frames ------------------------------------------------------------------------------------------------------------------------
@@ -75,7 +99,28 @@ def frame_of(spark: Any, plan: Any) -> DataFrame:
     """Make a classic DataFrame from a logical plan."""
     jvm = jvm_of(spark)
     assert jvm is not None, "Spark Connect has no plans in this process"
-    return DataFrame(jvm.dataset.ofRows(spark._jsparkSession, plan), spark)
+    return DataFrame(jvm.frame_of(spark._jsparkSession, plan), spark)
+
+
+def empty_plan(spark: Any, schema: s.StructType) -> Any:
+    """Return the plan of no rows with the columns of a schema, made once for each schema of late."""
+    jvm = jvm_of(spark)
+    assert jvm is not None, "Spark Connect has no plans in this process"
+    plans, key = _EMPTY.setdefault(jvm, OrderedDict()), schema.json()
+    if (plan := plans.get(key)) is None:
+        columns = jvm.attributes_of(spark._jsparkSession.parseDataType(key))
+        plan = plans[key] = jvm.java_class(CATALYST + "plans.logical.LocalRelation")(columns, jvm.nil, False, jvm.none)
+        while len(plans) > _MOST_EMPTY:
+            plans.popitem(last=False)
+    return plan
+
+
+def aliased_plan(spark: Any, plan: Any, parts: Sequence[str]) -> Any:
+    """Return a plan under a name of several parts."""
+    jvm = jvm_of(spark)
+    assert jvm is not None, "Spark Connect has no plans in this process"
+    name = jvm.java_class(CATALYST + "AliasIdentifier")(parts[-1], scala_seq(spark, parts[:-1]))
+    return jvm.java_class(CATALYST + "plans.logical.SubqueryAlias")(name, plan)
 
 
 def session_frame(spark: Any, dataset: Any) -> DataFrame:
@@ -115,8 +160,7 @@ def has_read_all(query: Any) -> bool:
 def aliased(frame: DataFrame, parts: Sequence[str]) -> DataFrame:
     """Alias a classic DataFrame by a name of several parts."""
     spark = frame.sparkSession
-    name = _catalyst(spark).AliasIdentifier(parts[-1], scala_seq(spark, parts[:-1]))
-    return frame_of(spark, _catalyst(spark).plans.logical.SubqueryAlias(name, analysed_plan(frame)))
+    return frame_of(spark, aliased_plan(spark, analysed_plan(frame), parts))
 
 
 def with_columns_of(frame: DataFrame, like: DataFrame) -> DataFrame:
@@ -133,7 +177,15 @@ def with_columns_of(frame: DataFrame, like: DataFrame) -> DataFrame:
 
 def output_ids(frame: DataFrame) -> list[int]:
     """Return the ids by which Catalyst refers to the columns of a classic DataFrame."""
-    return [int(a.exprId().id()) for a in each(analysed_plan(frame).output())]
+    return plan_ids(frame.sparkSession, analysed_plan(frame))
+
+
+def plan_ids(spark: Any, plan: Any) -> list[int]:
+    """Return the ids of the columns of a plan, by two calls whatever their number."""
+    jvm = jvm_of(spark)
+    assert jvm is not None, "Spark Connect has no plans in this process"
+    together = jvm.java_class(EXPRESSIONS + "CreateArray")(plan.output(), False)
+    return [node.id for node in filter_nodes(together)[1:]]
 
 
 def output_column(frame: DataFrame, place: int) -> Column:
@@ -209,10 +261,13 @@ def has_references(expression: Any) -> bool:
 def is_builtin(expression: Any, variables: bool = False) -> bool:
     """Return whether an expression consists of built-in functions only: a UDF may have the name of a function that Frazil knows.
     `variables`: variables of SQL are taken, too."""
-    name = kind_of(expression)
+    return not _is_other(kind_of(expression), variables) and all(is_builtin(c, variables) for c in each(expression.children()))
+
+
+def _is_other(name: str, variables: bool) -> bool:
+    """Tell by the name of an expression's class whether it is no built-in function."""
     is_subquery_or_udf = "UDF" in name or "Subquery" in name or "UDAF" in name or name in (NodeKind.EXISTS, NodeKind.LIST_QUERY)
-    is_other = is_subquery_or_udf or name in _NO_FUNCTIONS or (name == NodeKind.VARIABLE and not variables)
-    return not is_other and all(is_builtin(c, variables) for c in each(expression.children()))
+    return is_subquery_or_udf or name in _NO_FUNCTIONS or (name == NodeKind.VARIABLE and not variables)
 
 
 def expression_sql(expression: Any) -> str:
@@ -223,13 +278,58 @@ def expression_sql(expression: Any) -> str:
 def full_text(spark: Any, expression: Any, qualifiers: Mapping[int, str] | None = None) -> str | None:
     """Return an expression as SQL text, None where no text describes it in full (a UDF, a random function, a sub-query). `qualifiers`: by a
     column's id the name that its text is qualified by, empty for none; variables of SQL are replaced by their values then."""
-    if not (expression.deterministic() and is_builtin(expression, variables=qualifiers is not None)):
+    if not expression.deterministic():
+        return None
+    if qualifiers is not None and (text := _quick_text(spark, expression, qualifiers)) is not None:
+        return text
+    if not is_builtin(expression, variables=qualifiers is not None):
         return None
     if qualifiers is not None:
         expression = _qualified(spark, expression, qualifiers)
         if not is_builtin(expression):
             return None
     return expression_sql(expression)
+
+
+def _quick_text(spark: Any, expression: Any, qualifiers: Mapping[int, str]) -> str | None:
+    """Return an expression as SQL text by two calls, with its columns called as `full_text` says; None where its parts have to be looked at
+    one by one: those whose text has not the names of columns, and those that are not built in."""
+    jvm = jvm_of(spark)
+    assert jvm is not None
+    with contextlib.suppress(*NOT_AS_KNOWN, KeyError, msgspec.MsgspecError):
+        nodes = filter_nodes(expression)
+        columns = [n for n in nodes if n.kind == NodeKind.ATTRIBUTE]
+        if not any(_is_other(n.kind, False) or jvm.extends(n.class_name, _WITH_NAMES_AS_WRITTEN) for n in nodes):
+            sides = {(*c.qualifier, c.column): qualifiers[c.id] for c in columns}
+            if not any(one != other and one == other[: len(one)] for one in sides for other in sides):  # such as t.s.a, a member of t.s
+                return _called(expression_sql(expression), sides, len(columns))
+    return None
+
+
+def _called(text: str, sides: Mapping[tuple[str, ...], str], count: int) -> str | None:
+    """Exchange in the text of an expression what its columns are qualified by. `sides`: the new qualifier, by the parts of a column's full
+    name; `count`: of columns in the text. None where the text has another number of them, or a column's name has no qualifier."""
+    every, texts, end, place, columns = tokens(text, lenient=True), list[str](), 0, 0, 0
+    while place < len(every):
+        chain = _chain(every, place)
+        names = tuple(t.value if t.kind == "quoted" else t.text for t in chain)
+        if (length := next((n for n in range(len(names), 1, -1) if names[:n] in sides), None)) is not None:
+            last, side = chain[length - 1], sides[names[:length]]
+            texts += [text[end : chain[0].position], f"{side}." if side else "", last.text]
+            end, columns = last.position + len(last.text), columns + 1
+        place += max(1, 2 * len(chain) - 1)
+    return "".join((*texts, text[end:])) if columns == count else None
+
+
+def _chain(every: Sequence[Token], place: int) -> list[Token]:
+    """Return the parts of the name, with points between them, that begins at a token."""
+    chain: list[Token] = []
+    while every[place].kind in ("word", "quoted"):
+        chain.append(every[place])
+        if every[place + 1].text != ".":
+            break
+        place += 2
+    return chain
 
 
 def _qualified(spark: Any, expression: Any, qualifiers: Mapping[int, str]) -> Any:
@@ -291,6 +391,11 @@ class FilterNode:
         return str(self._fields["class"]).removeprefix(EXPRESSIONS)
 
     @property
+    def class_name(self) -> str:
+        """Return the full name of the node's class."""
+        return str(self._fields["class"])
+
+    @property
     def children(self) -> int:
         """Return the number of the node's children, which follow it."""
         return int(self._fields["num-children"])
@@ -304,6 +409,17 @@ class FilterNode:
     def column(self) -> str:
         """Return the name of a column."""
         return str(self._fields["name"])
+
+    @property
+    def id(self) -> int:
+        """Return the id of a column."""
+        return int(self._fields["exprId"]["id"])
+
+    @property
+    def qualifier(self) -> tuple[str, ...]:
+        """Return the names before a column's own; a name that has a comma and a blank comes as two."""
+        text = str(self._fields["qualifier"]).removeprefix("[").removesuffix("]")
+        return tuple(text.split(", ")) if text else ()
 
     @property
     def member(self) -> Any:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 
-from frazil.spark.host.jvm import EXPRESSIONS, SPARK, each, listen, scala_seq
-from frazil.spark.host.jvm_plans import NodeKind, analysed_plan, column_of, frame_of, is_subquery, kind_of, selected_expressions
+from frazil.spark.host.jvm import EXPRESSIONS, each, jvm_of, listen, texts_of_seq
+from frazil.spark.host.jvm_plans import NodeKind, column_of, filter_nodes, frame_of, is_subquery, kind_of, selected_expressions
 from frazil.spark.host.jvm_views import Rule
 
 Parts = tuple[str, ...]
@@ -58,11 +59,11 @@ class ParsedStatement:
 
     # --- the table
 
-    @property
+    @cached_property
     def table(self) -> Parts | None:
         """Return the parts of the table's name; None for a name that IDENTIFIER computes, which `computed_table` returns."""
         named = self._named
-        return tuple(each(named.multipartIdentifier())) if kind_of(named) in _NAMES else None
+        return texts_of_seq(named.multipartIdentifier()) if kind_of(named) in _NAMES else None
 
     def computed_table(self) -> str | None:
         """Return the text of the table's name that IDENTIFIER computes; None for any other."""
@@ -75,17 +76,19 @@ class ParsedStatement:
     @property
     def alias(self) -> Parts:
         """Return the alias of the table, empty without one."""
-        table = self._table
-        return (str(table.alias()),) if kind_of(table) == NodeKind.SUBQUERY_ALIAS else ()
+        return (str(self._table.alias()),) if self._has_alias else ()
 
-    @property
+    @cached_property
     def _table(self) -> Any:
         return getattr(self.plan, _TABLE[self.kind])()
 
-    @property
+    @cached_property
+    def _has_alias(self) -> bool:
+        return kind_of(self._table) == NodeKind.SUBQUERY_ALIAS
+
+    @cached_property
     def _named(self) -> Any:
-        table = self._table
-        return table.child() if kind_of(table) == NodeKind.SUBQUERY_ALIAS else table
+        return self._table.child() if self._has_alias else self._table
 
     # --- rows
 
@@ -97,7 +100,7 @@ class ParsedStatement:
             return condition.get() if condition.isDefined() else None
         return None if kind_of(condition) == NodeKind.LITERAL and condition.toString() == "true" else condition
 
-    @property
+    @cached_property
     def assignments(self) -> list[Assignment]:
         """Return the assignments of UPDATE."""
         return _assignments(self.plan)
@@ -116,7 +119,7 @@ class ParsedStatement:
     def on(self) -> Any:
         return self.plan.mergeCondition()
 
-    @property
+    @cached_property
     def clauses(self) -> list[MergeAction]:
         """Return the clauses of MERGE, those of a kind in order."""
         plan = self.plan
@@ -137,7 +140,7 @@ class ParsedStatement:
         """Return the columns that ANALYZE names."""
         if self.kind is StatementKind.ANALYZE_TABLE or not self.plan.columnNames().isDefined():
             return ()
-        return tuple(each(self.plan.columnNames().get()))
+        return texts_of_seq(self.plan.columnNames().get())
 
     # --- for Spark
 
@@ -155,16 +158,16 @@ class ParsedStatement:
             expression = expression.transformDown(Rule(within))
         return column_of(self.spark, expression)
 
-    def analysed(self, target: DataFrame) -> ParsedStatement:
-        """Return the statement as Spark's analyser resolves it, over a frame that has the table's columns. Raises PySpark's
+    def analysed(self, target: Any) -> ParsedStatement:
+        """Return the statement as Spark's analyser resolves it, over a plan that has the table's columns. Raises PySpark's
         AnalysisException, with the place in the statement's text."""
         listen(self.spark)
-        view, state = self.spark._jvm, self.spark._jsparkSession.sessionState()
-        plan = self.plan.withNewChildren(scala_seq(self.spark, [analysed_plan(target), *list(each(self.plan.children()))[1:]]))
+        jvm = jvm_of(self.spark)
+        assert jvm is not None
+        plan = self.plan.withNewChildren(self.plan.children().tail().prepended(target))
         if self.around is not None:
             plan = self.around.copy(plan, self.around.cteRelations(), self.around.allowRecursion())
-        skip = getattr(getattr(view, SPARK + "sql.execution.CommandExecutionMode$"), "MODULE$").SKIP()
-        query = state.executePlan(plan, skip)
+        query = self.spark._jsparkSession.sessionState().executePlan(plan, jvm.skip)
         query.assertAnalyzed()
         plan = query.analyzed()
         while kind_of(plan) not in _KINDS:  # the definitions of WITH stand over the statement
@@ -210,21 +213,45 @@ def parsed_statement(spark: Any, plan: Any) -> ParsedStatement | None:
 
 @dataclass(frozen=True)
 class Assignment:
-    """Hold `key = value`: the parts of a column's name, and Catalyst expressions. `is_default`: the value is the word DEFAULT."""
+    """Hold `key = value`, a node of Catalyst's, of which each part is asked for at its first use."""
 
-    key: Parts
-    target: Any
-    value: Any
-    is_default: bool
+    node: Any
 
+    @cached_property
+    def key(self) -> Parts:
+        """Return the parts of the column's name, as written."""
+        return _key(self.target)
+
+    @cached_property
+    def target(self) -> Any:
+        return self.node.key()
+
+    @cached_property
+    def value(self) -> Any:
+        """Return the value without the cast to its column's type that the analyser puts around it, as it has not the meaning of a CAST in
+        SQL: it fails for values that do not fit, in every mode."""
+        value = self.node.value()
+        is_cast = kind_of(value) == NodeKind.CAST and not value.getTagValue(value.USER_SPECIFIED_CAST()).isDefined()
+        return value.child() if is_cast else value
+
+    @cached_property
+    def is_default(self) -> bool:
+        """Tell whether the value is the word DEFAULT."""
+        return _is_default(self.node.value())
 
     def stores_under(self, spark: Any, policy: str) -> bool:
         """Tell whether a store assignment policy (ANSI or STRICT) allows a value's type for its column's. For analysed assignments; nested
         types, of which the policy speaks member by member, are left to the write."""
+        if _assigns_a_column_of_its_type(self.node):
+            return True
         have, want = self.value.dataType(), self.target.dataType()
+        if have.equals(want):
+            return True
         if {kind_of(have), kind_of(want)} & _NESTED or have.typeName() == "void":
             return True
-        rules = getattr(spark._jvm, EXPRESSIONS + "Cast")
+        jvm = jvm_of(spark)
+        assert jvm is not None
+        rules = jvm.java_class(EXPRESSIONS + "Cast")
         return bool((rules.canANSIStoreAssign if policy == "ANSI" else rules.canUpCast)(have, want))
 
     @property
@@ -255,25 +282,24 @@ def _action(action: Any, matched: bool, by_source: bool) -> MergeAction:
 
 
 def _assignments(node: Any) -> list[Assignment]:
-    return [Assignment(_key(a.key()), a.key(), _as_written(a.value()), _is_default(a.value())) for a in each(node.assignments())]
+    return [Assignment(a) for a in each(node.assignments())]
 
 
-def _as_written(value: Any) -> Any:
-    """Return a value without the cast to its column's type that the analyser puts around it, as it has not the meaning of a CAST in SQL: it
-    fails for values that do not fit, in every mode."""
-    is_cast = kind_of(value) == NodeKind.CAST and not value.getTagValue(value.USER_SPECIFIED_CAST()).isDefined()
-    return value.child() if is_cast else value
+def _assigns_a_column_of_its_type(assignment: Any) -> bool:
+    """Tell by one call whether an analysed assignment gives a column the value of another one of the same type."""
+    _, *parts = filter_nodes(assignment)
+    return [p.kind for p in parts] == [NodeKind.ATTRIBUTE] * 2 and parts[0].type == parts[1].type
 
 
 def _key(key: Any) -> Parts:
     """Return the parts of a column's name, as written."""
-    return tuple(each(key.nameParts())) if kind_of(key) == "UnresolvedAttribute" else (str(key.sql()),)
+    return texts_of_seq(key.nameParts()) if kind_of(key) == "UnresolvedAttribute" else (str(key.sql()),)
 
 
 def _is_default(value: Any) -> bool:
     if kind_of(value) != "UnresolvedAttribute":
         return False
-    parts = tuple(each(value.nameParts()))
+    parts = texts_of_seq(value.nameParts())
     return len(parts) == 1 and parts[0].upper() == "DEFAULT"
 
 

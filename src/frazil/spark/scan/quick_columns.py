@@ -23,6 +23,12 @@ def shown_columns(spark: Any) -> Shown | None:
     return None if jvm is None else jvm.named_column
 
 
+def renamed(spark: Any, column: Column, name: str) -> Column:
+    """Return a column under a name and without metadata."""
+    jvm = jvm_of(spark)
+    return column.alias(name, metadata={}) if jvm is None else jvm.renamed(column, name)
+
+
 def remembered(spark: Any, text: str, make: Callable[[], Column]) -> Column:
     """Return a column that is the same for each scan, made at the first call for it. `text`: tells it from others."""
     if (jvm := jvm_of(spark)) is None:

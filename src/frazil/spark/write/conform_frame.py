@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -12,6 +13,7 @@ from pyspark.sql import types as s
 from frazil.arrow.values.mismatch import Problem, hints, no_such_column
 from frazil.arrow.write.write_options import WriteOptions
 from frazil.errors import SchemaMismatch
+from frazil.spark.scan.quick_columns import remembered, renamed
 from frazil.spark.types.defaults import default_sql
 from frazil.spark.types.safe_casts import castable, not_taken, safe_cast
 from frazil.spark.types.spark_types import spark_type
@@ -31,17 +33,22 @@ def conform(df: DataFrame, schema: Schema, options: WriteOptions, *, case_sensit
     checks = options.check_nullability
     columns = _matched(df.schema, schema.fields, case_sensitive, "", problems)
     conformed = []
+    spark = df.sparkSession
     by_place = df.toDF(*(f"c{n}" for n in range(len(df.columns))))  # names may contain dots or differ only in case
     for field, place in columns:
         column = (
             absent_column(field, problems, field.name)
             if place is None
-            else _fit(F.col(f"c{place}"), df.schema.fields[place].dataType, field, field.name, checks, case_sensitive, problems)
+            else _fit(_at(spark, place), df.schema.fields[place].dataType, field, field.name, checks, case_sensitive, problems)
         )
-        conformed.append(column.alias(field.name, metadata={}))
+        conformed.append(renamed(spark, column, field.name))
     if problems:
         raise refused("The frame does", problems)
     return by_place.select(*conformed)
+
+
+def _at(spark: Any, place: int) -> Column:
+    return remembered(spark, f"c{place}", lambda: F.col(f"c{place}"))
 
 
 def refused(subject: str, problems: Sequence[Problem]) -> SchemaMismatch:
