@@ -23,6 +23,7 @@ from frazil.table.catalog import Catalog
 from frazil.table.load import configured_catalog, loaded_catalogs
 
 _NAME = re.compile(IN_SQL)
+_ALL_CATALOGS = re.compile(r"\bshow\s+catalogs\b", re.IGNORECASE)
 _OF_NAMESPACE = re.compile(rf"\b(?:in|from|use|namespace|database|schema|describe|desc)\s+({IN_SQL})", re.IGNORECASE)
 
 
@@ -61,7 +62,7 @@ def _serve(spark: Any, text: str) -> None:
 
 def _wanted(spark: Any, text: str) -> set[str]:
     """Return the names in a text under which the default catalog has to be known: its own, and those of its namespaces."""
-    wanted: set[str] = set()
+    wanted: set[str] = {DEFAULT_CATALOG} if _ALL_CATALOGS.search(text) else set()
     seen: set[str] = set()
     is_sparks = current_catalog(spark) == SESSION_CATALOG
     of_namespace = {without_blanks(m[1]) for m in _OF_NAMESPACE.finditer(text)}

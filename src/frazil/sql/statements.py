@@ -11,10 +11,20 @@ from pyspark.errors import ParseException
 from frazil.catalog.names import identifier_parts
 from frazil.errors import FrazilError, NoSuchTableError
 from frazil.expr.tokens import without_comments
-from frazil.spark.catalog.relation import REPLACES, inserts_what_it_reads, names_columns_in_full, replaces_partitions
+from frazil.scan.snapshot_ref import selector_suffix
+from frazil.spark.catalog.relation import (
+    REPLACES,
+    inserts_what_it_reads,
+    named_in,
+    names_columns_in_full,
+    replaces_partitions,
+    shows_hidden,
+    without_hidden,
+)
 from frazil.spark.host.jvm_catalog import with_full_names, with_partitions_replaced, with_targets_of_their_own
 from frazil.spark.host.jvm_statements import ParsedStatement, parsed_plan, parsed_statement
 from frazil.spark.host.settings import is_case_sensitive
+from frazil.spec.schema import Schema
 from frazil.sql.from_spark import node_of
 from frazil.sql.grammar import parse_extension, with_extensions_executed
 from frazil.sql.nodes import Name, Statement
@@ -46,9 +56,23 @@ class SessionStatements:
             plan = with_partitions_replaced(self.spark, plan, self.names.is_ours)
         if inserts_what_it_reads(self.spark, text):
             plan = with_targets_of_their_own(self.spark, plan, self.names.is_ours)
+        if named_in(text) and shows_hidden(self.spark, plan, self.names.spelled):
+            plan = without_hidden(self.spark, text, plan, self._schema_of)
         if names_columns_in_full(text, self.names.catalogs()):
             plan = with_full_names(self.spark, plan, self.names.spelled)
         return plan
+
+    def _schema_of(self, name: Name) -> Schema | None:
+        """Return the columns of the table whose rows a name means; None for other names."""
+        parts = name
+        while len(parts) > 1 and selector_suffix(parts[-1]):
+            parts = parts[:-1]
+        if not self.names.is_ours(parts):
+            return None
+        try:
+            return self.names.open(parts)[0].schema()
+        except FrazilError:  # a view, a metadata table
+            return None
 
     def takes_refused(self, text: str) -> bool:
         """Tell whether a text that Spark refuses is one of Iceberg's extension statements about a table of Frazil's. Raises ParseError."""

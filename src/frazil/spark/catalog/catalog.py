@@ -27,9 +27,9 @@ from frazil.scan.suffixes import load_named
 from frazil.spark.catalog.functions import function_names, function_of
 from frazil.spark.catalog.procedures import UnboundProcedure, procedure_names, procedure_of
 from frazil.spark.catalog.protocol import Calls, Parts, TableDefinition
-from frazil.spark.catalog.relation import Relations, stated_options
+from frazil.spark.catalog.relation import Relations, shown_columns, stated_options
 from frazil.spark.catalog.staged import StagedTable
-from frazil.spark.catalog.table import ServedTable
+from frazil.spark.catalog.table import ServedTable, ShownTable
 from frazil.spark.catalog.views import ServedViews
 from frazil.spark.door.read_target import STATE_OPTIONS, ReadRequest, ReadTarget, read_request, with_suffixes
 from frazil.spark.host import jvm_errors, jvm_relations
@@ -71,7 +71,7 @@ class ServedCatalog(ServedViews):
         return self.types.catalog_capabilities(_CAPABILITIES)
 
     def useNullableQuerySchema(self) -> bool:
-        return False
+        return True  # as in Java Iceberg: the columns of CREATE TABLE … AS SELECT take nulls, also where the query's do not
 
     def tableStateOptionKeys(self) -> Any:
         return self.types.option_keys(STATE_OPTIONS)
@@ -121,7 +121,7 @@ class ServedCatalog(ServedViews):
         if request.writes:
             branch = _written_branch(with_suffixes(ReadTarget(name, loaded, ReadRequest(name)), suffixes), name)
             return ServedTable(self.types, self.spark, self.calls, own, loaded, branch)
-        if not asked.as_relation:
+        if not asked.as_relation and not suffixes:
             return ServedTable(self.types, self.spark, self.calls, own, loaded)
         options = {**request.options, **stated_options(self.spark, asked, named)}
         read = read_request({**options, "path": name}, session_zone(self.spark)) if options else ReadRequest(name)
@@ -130,6 +130,8 @@ class ServedCatalog(ServedViews):
             raise InvalidInput(f"{name} has a time to travel to, and the options {both}.", hint="Give one.", table=name)
         selectors = {**read.selectors, **request.selectors}
         target = with_suffixes(ReadTarget(name, loaded, read, None, selectors, self.calls.backend), suffixes)
+        if not asked.as_relation:
+            return ShownTable(self.types, self.spark, name, shown_columns(self.spark, target))
         return self._relations.of(target, asked, parts)
 
     def _find(self, parts: Parts) -> tuple[LoadedTable, list[str]]:

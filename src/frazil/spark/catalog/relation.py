@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
 from frazil.catalog import LoadedTable
 from frazil.catalog.names import full_name
 from frazil.errors import Unsupported
 from frazil.ops.reading import RowsReading
 from frazil.ops.scan_log import is_logged
+from frazil.spark.catalog.protocol import Parts
+from frazil.spark.catalog.table import shown_schema
 from frazil.spark.door.engine import engine_on
 from frazil.spark.door.iceberg_read import frame_of
 from frazil.spark.door.read_target import ReadTarget
 from frazil.spark.host.jvm import NOT_AS_KNOWN, settings_version
-from frazil.spark.host.jvm_catalog import Asked, CatalogTypes, Relation, current_catalog, current_namespace, options_of
+from frazil.spark.host.jvm_catalog import Asked, CatalogTypes, Relation, catalog_types, current_catalog, current_namespace, options_of
+from frazil.spark.host.jvm_stars import repeats_table, with_stars_spelled
 from frazil.spark.scan.file_index import titled
+from frazil.spark.types.spark_types import time_enabled
 from frazil.spec.schema import METADATA_COLUMNS, Schema
 
 _PART = r"(?:`(?:[^`]|``)+`|\w+)"
@@ -87,11 +92,12 @@ class Relations:
 
     def _beside(self, target: ReadTarget, asked: Asked, schema: Schema) -> tuple[list[str], list[str]]:
         """Return the metadata columns to read, and those of them to hide. Where this Spark cannot hide columns, metadata columns that a
-        text names are shown beside the others, unless the text also asks for all columns."""
+        text names are shown beside the others, unless the text also asks for all columns and these are not spelled."""
         names = [n for n in _metadata_columns(asked, target) if schema.get_field(n, False) is None]
-        if not names or _hides(self._types):
+        spelled = asked.text in self._types.spelled
+        if not names or (not spelled and _hides(self._types)):
             return names, names
-        return ([], []) if asked.text is None or _ALL_COLUMNS.search(asked.text) else (names, [])
+        return (names, []) if spelled or not (asked.text is None or _ALL_COLUMNS.search(asked.text)) else ([], [])
 
 
 def _lasts(loaded: LoadedTable, reading: RowsReading) -> bool:
@@ -104,6 +110,13 @@ def _state(loaded: LoadedTable) -> tuple[Any, ...]:
     """Return what differs between two states of a table, also where a table took the place of another one with the same files' names."""
     metadata = loaded.metadata
     return loaded.metadata_location, metadata.table_uuid, metadata.last_updated_ms, metadata.current_snapshot_id
+
+
+def shown_columns(spark: Any, target: ReadTarget) -> StructType:
+    """Return the columns of a metadata table, a changelog, or a table's state, as statements about it show them."""
+    if target.metadata_table is not None:
+        return frame_of(spark, target).schema
+    return shown_schema(target.reading().snapshot_and_schema()[1], time=time_enabled(spark))
 
 
 def _hides(types: CatalogTypes) -> bool:
@@ -119,8 +132,34 @@ def _metadata_columns(asked: Asked, target: ReadTarget) -> list[str]:
     if asked.text is None:
         one_spec = len(target.loaded.metadata.partition_specs) == 1
         return [n for n in _OF_A_FRAME if one_spec or n != "_spec_id"]
-    named = {m[0].lower() for m in _NAMES.finditer(asked.text)}
-    return [n for n in METADATA_COLUMNS if n in named]
+    return named_in(asked.text)
+
+
+def named_in(text: str) -> list[str]:
+    """Return the metadata columns that a text may name."""
+    named = {m[0].lower() for m in _NAMES.finditer(text)}
+    return [n for n in METADATA_COLUMNS if n in named] if named else []
+
+
+def shows_hidden(spark: Any, plan: Any, spelled: Callable[[Parts], Sequence[str]]) -> bool:
+    """Tell whether the plans of a statement's tables show the metadata columns that it names: this Spark hides none, or loses those of a
+    table that is named twice. `spelled`: the full name that parts mean."""
+    return not _hides(catalog_types(spark)) or repeats_table(spark, plan, spelled)
+
+
+def without_hidden(spark: Any, text: str, plan: Any, schema_of: Callable[[Parts], Schema | None]) -> Any:
+    """Return the parsed plan of a statement with metadata columns left out of its stars, if that can be done. `schema_of`: the columns of a
+    table of Frazil's, None for other names."""
+    names = named_in(text)
+
+    def shown(parts: Parts) -> list[str]:
+        schema = schema_of(parts)
+        return [] if schema is None else [n for n in names if schema.get_field(n, False) is None]
+
+    if (exchanged := with_stars_spelled(spark, plan, shown)) is None:
+        return plan
+    catalog_types(spark).spelled.append(text)
+    return exchanged
 
 
 def stated_options(spark: Any, asked: Asked, parts: tuple[str, ...]) -> Mapping[str, str]:
@@ -153,4 +192,7 @@ def names_columns_in_full(text: str, catalogs: Collection[str]) -> bool:
     return any(name in text for name in catalogs) and any(m[1].strip("`") in catalogs for m in _FULL.finditer(text))
 
 
-__all__ = ["REPLACES", "Relations", "inserts_what_it_reads", "names_columns_in_full", "replaces_partitions", "stated_options"]
+__all__ = [
+    "REPLACES", "Relations", "inserts_what_it_reads", "named_in", "names_columns_in_full", "replaces_partitions", "shown_columns",
+    "shows_hidden", "stated_options", "without_hidden",
+]  # fmt: skip

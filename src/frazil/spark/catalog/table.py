@@ -192,6 +192,43 @@ class ServedTable(SparkProxy):
         return table_properties(self.loaded)
 
 
+class ShownTable(SparkProxy):
+    """Describe what is only read: a metadata table, a changelog, a branch, or a table at a snapshot."""
+
+    Java = implementing(CATALOG + "Table")
+
+    def __init__(self, types: CatalogTypes, spark: Any, name: str, columns: s.StructType):
+        super().__init__(types, name)
+        self._struct = types.struct_type(spark, columns)
+
+    def name(self) -> str:
+        return self._described
+
+    def schema(self) -> Any:
+        return self._struct
+
+    def columns(self) -> Any:
+        return self.types.columns(self._struct)
+
+    def partitioning(self) -> Any:
+        return self.types.transforms(())
+
+    def properties(self) -> Any:
+        return self.types.string_map({"provider": "iceberg"})
+
+    def capabilities(self) -> Any:
+        return self.types.capabilities(("BATCH_READ",))
+
+    def constraints(self) -> Any:
+        return self.types.no_constraints
+
+    def id(self) -> None:
+        return None
+
+    def version(self) -> None:
+        return None
+
+
 def table_properties(loaded: LoadedTable) -> dict[str, str]:
     """Return a table's properties as Java Iceberg shows them to Spark."""
     metadata = loaded.metadata

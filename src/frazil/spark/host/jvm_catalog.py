@@ -226,6 +226,8 @@ class CatalogTypes:
         self._table_arguments, self._table_constructor = self._catalog_table()
         self._sessions: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
         self._lock, self._plans = threading.Lock(), deque[tuple[float, Relation, int | None]]()
+        self.spelled = deque[str | None](maxlen=_KEPT_PLANS)
+        """Texts of statements whose stars leave out the metadata columns that the plans of their tables show."""
         self.no_metrics, self.no_task_metrics = self.array(self._metric, ()), self.array(self._task_metric, ())
         self._values: dict[Any, Any] = {}
         self.no_constraints, self.no_strings = self.array(self._constraint, ()), self.strings(())
@@ -558,6 +560,8 @@ class CatalogTypes:
         if kind == "FieldReference":
             return str(expression.toString())
         children = [self._sql(child) for child in expression.children()]
+        if kind == "Cast":
+            return f"CAST({children[0]} AS {expression.dataType().sql()})"
         name = str(expression.name())
         match name, children:
             case ("ALWAYS_TRUE", _):
