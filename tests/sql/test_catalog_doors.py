@@ -80,7 +80,9 @@ def test_the_default_catalog_is_served_by_its_name_and_by_those_of_its_namespace
     spark.sql("CREATE TABLE default.own (id INT) USING parquet")
     try:
         assert spark.sql("SELECT count(*) FROM default.own").collect() == [(0,)]
-        assert "db" not in [row.catalog for row in spark.sql("SHOW CATALOGS").collect()]
+        named = [row.catalog for row in spark.sql("SHOW CATALOGS").collect()]
+        assert "default" in named and "db" not in named
+        assert spark.sql("SELECT count(*) FROM default.own").collect() == [(0,)]
     finally:
         spark.sql("DROP TABLE default.own")
 

@@ -3,6 +3,8 @@
 import pytest
 from pyspark.errors import AnalysisException
 
+from frazil.errors import InvalidInput
+
 pytestmark = pytest.mark.spark
 
 READS = [
@@ -89,6 +91,40 @@ WRITES = [
     ("SHOW TABLES IN lake.db", [("db", "n", False), ("db", "t", False)]),
     ("BEGIN DECLARE n BIGINT; SET n = (SELECT count(*) FROM lake.db.t); INSERT INTO lake.db.t VALUES (n, 'n', 9); SELECT id FROM lake.db.t WHERE p = 9; END", [(1,)]),
 ]  # fmt: skip
+ONE_FILE = "SELECT /*+ COALESCE(1) */ * FROM VALUES (1, 'a'), (2, 'b') AS v(id, s)"
+HIDDEN_COLUMNS = [
+    ("CREATE TABLE lake.db.t (id BIGINT, s STRING) USING iceberg", None),
+    (f"INSERT INTO lake.db.t {ONE_FILE}", None),
+    ("SELECT count(DISTINCT a._file) FROM lake.db.t a JOIN lake.db.t b ON a.id = b.id WHERE b._pos = 0", [(1,)]),
+    ("SELECT a._pos, b._pos FROM lake.db.t a JOIN lake.db.t b ON a._file = b._file AND a._pos = b._pos ORDER BY 1", [(0, 0), (1, 1)]),
+    ("SELECT id FROM lake.db.t WHERE (_file, _pos) IN (SELECT _file, _pos FROM lake.db.t WHERE id = 2)", [(2,)]),
+    ("SELECT a.id FROM lake.db.t a LEFT ANTI JOIN lake.db.t b ON a._pos = b._pos + 1", [(1,)]),
+    ("SELECT _pos FROM lake.db.t UNION ALL SELECT _pos FROM lake.db.t ORDER BY 1", [(0,), (0,), (1,), (1,)]),
+    ("SELECT *, _pos FROM lake.db.t ORDER BY id", [(1, "a", 0), (2, "b", 1)]),
+    ("SELECT t.*, t._spec_id, _file LIKE '%.parquet' FROM lake.db.t t ORDER BY id", [(1, "a", 0, True), (2, "b", 0, True)]),
+    ("SELECT * FROM lake.db.t WHERE _pos = 1", [(2, "b")]),
+    ("SELECT a.*, b._pos FROM lake.db.t a JOIN lake.db.t b ON a.id = b.id ORDER BY 1", [(1, "a", 0), (2, "b", 1)]),
+    ("SELECT * FROM lake.db.t a JOIN lake.db.t b ON a._pos = b._pos ORDER BY 1", [(1, "a", 1, "a"), (2, "b", 2, "b")]),
+    ("SELECT * FROM (SELECT id, _pos FROM lake.db.t) x JOIN lake.db.t y ON x.id = y.id ORDER BY 1", [(1, 0, 1, "a"), (2, 1, 2, "b")]),
+    ("SELECT * FROM lake.db.t a JOIN VALUES (0) AS v(k) ON a._pos = v.k", [(1, "a", 0)]),
+    ("WITH c AS (SELECT *, _pos AS p FROM lake.db.t) SELECT * FROM c ORDER BY id", [(1, "a", 0), (2, "b", 1)]),
+    ("CREATE TEMPORARY VIEW with_places AS SELECT *, _pos AS p FROM lake.db.t", None),
+    ("SELECT * FROM with_places ORDER BY id", [(1, "a", 0), (2, "b", 1)]),
+    ("DROP VIEW with_places", None),
+    ("USE lake.db", []),
+    ("SELECT t.*, _pos FROM t WHERE _pos = 1", [(2, "b", 1)]),
+    ("SELECT count(*) FROM t JOIN lake.db.t u ON t.id = u.id WHERE u._pos = 0", [(1,)]),
+]  # fmt: skip
+REPLACED = [
+    ("CREATE TABLE lake.db.t (id BIGINT, d DATE, i INT) USING iceberg", None),
+    ("INSERT INTO lake.db.t VALUES (1, DATE '2026-01-01', 1), (2, DATE '2026-01-02', 2)", None),
+    ("INSERT INTO lake.db.t REPLACE WHERE d = CAST('2026-01-02' AS DATE) VALUES (3, DATE '2026-01-02', 3)", None),
+    ("SELECT id FROM lake.db.t ORDER BY id", [(1,), (3,)]),
+    ("INSERT INTO lake.db.t REPLACE WHERE CAST(i AS STRING) = '3' VALUES (4, DATE '2026-01-03', 3)", None),
+    ("SELECT id FROM lake.db.t ORDER BY id", [(1,), (4,)]),
+    ("INSERT INTO lake.db.t REPLACE WHERE CAST(i AS BIGINT) = id VALUES (5, NULL, 5)", None),
+    ("SELECT id FROM lake.db.t ORDER BY id", [(4,), (5,)]),
+]  # fmt: skip
 REFUSED = [
     ("SELECT * FROM lake.db.missing", "TABLE_OR_VIEW_NOT_FOUND"),
     ("SELECT * FROM lake.missing.t", "TABLE_OR_VIEW_NOT_FOUND"),
@@ -108,7 +144,7 @@ REFUSED = [
 
 
 @pytest.mark.versions
-@pytest.mark.parametrize("statements", [READS, WRITES], ids=["reads", "writes"])
+@pytest.mark.parametrize("statements", [READS, WRITES, HIDDEN_COLUMNS, REPLACED], ids=["reads", "writes", "hidden columns", "replaced"])
 def test_statements_give_the_rows_that_the_table_says(run, statements):
     for text, rows in statements:
         answer = run(text)
@@ -139,3 +175,25 @@ def test_queries_are_read_by_sparks_own_scan_and_explain_names_table_and_snapsho
     plan = run("EXPLAIN SELECT s FROM lake.db.t WHERE id = 1")[0][0]
     assert "Batched: true" in plan and "PushedFilters: [IsNotNull(id), EqualTo(id,1)]" in plan
     assert f"{lake}.db.t snapshot {table_of('db.t').current_snapshot().snapshot_id}" in plan
+
+
+@pytest.mark.versions
+def test_statements_about_metadata_tables_and_snapshots_show_their_own_columns(run):
+    run("CREATE TABLE lake.db.t (id BIGINT, s STRING) USING iceberg PARTITIONED BY (s)")
+    run("INSERT INTO lake.db.t VALUES (1, 'a')")
+    run("ALTER TABLE lake.db.t CREATE TAG before")
+    run("ALTER TABLE lake.db.t ADD COLUMN later INT")
+    described = {row[0]: row[1] for row in run("DESCRIBE lake.db.t.files")}
+    assert described["file_path"] == "string" and described["record_count"] == "bigint" and "s" not in described
+    assert [row[0] for row in run("SHOW COLUMNS IN lake.db.t.history")] == ["made_current_at", "snapshot_id", "parent_id", "is_current_ancestor"]
+    assert [row[:2] for row in run("DESCRIBE lake.db.t.tag_before")] == [("id", "bigint"), ("s", "string")]
+    with pytest.raises((AnalysisException, InvalidInput)):
+        run("ALTER TABLE lake.db.t.files ADD COLUMN c INT")
+
+
+@pytest.mark.versions
+def test_tables_made_of_a_query_take_nulls(run, table_of):
+    run("CREATE TABLE lake.db.c USING iceberg AS SELECT 1 AS one, 'x' AS x")
+    run("CREATE OR REPLACE TABLE lake.db.r USING iceberg AS SELECT 1 AS one, CASE WHEN true THEN 'even' ELSE 'odd' END AS part")
+    assert [field.required for name in ("db.c", "db.r") for field in table_of(name).schema().fields] == [False] * 4
+    run("INSERT INTO lake.db.c VALUES (NULL, NULL)")

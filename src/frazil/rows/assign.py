@@ -230,7 +230,8 @@ def bind_insert(
     """
     by_id = _resolved(target, values, bind, zone, case_sensitive, whole)
     if nested := [i for i in by_id if target.parents[i]]:
-        raise InvalidInput(f"An insert takes whole columns, not members of a struct: {target.find_column_name(nested[0])}.")
+        name = target.find_column_name(nested[0])
+        raise InvalidInput(f"INSERT assignment keys cannot be nested fields: an insert takes whole columns, not {name}.", column=name)
     for f in target.fields:
         if f.required and f.field_id not in by_id and f.write_default is None:
             raise InvalidInput(f"Column {f.name} is required and has no default, but the insert does not set it.", column=f.name)
@@ -307,7 +308,7 @@ def _resolved(
         reference = resolve(target, name, parts, sensitive)
         column, full = target.by_id[reference.field_id], reference.name
         if column.field_id in assignments:
-            raise InvalidInput(f"Column {full} is assigned more than once.", column=full)
+            raise InvalidInput(f"Multiple assignments for '{full}': a column is set more than once.", column=full)
         names[column.field_id] = full
         if isinstance(value, str) and value.strip().upper() == "DEFAULT":
             if column.required and column.write_default is None:
@@ -325,7 +326,8 @@ def _resolved(
         raise mismatch(problems)
     for i, full in names.items():
         if around := [p for p in target.parents[i] if p in assignments]:
-            raise InvalidInput(f"Column {full} is assigned together with {names[around[0]]}, which contains it.", column=full)
+            text = f"Conflicting assignments for '{names[around[0]]}': {full}, a member of it, is set together with it."
+            raise InvalidInput(text, column=full)
     return assignments
 
 

@@ -181,7 +181,7 @@ def _update(to: Target, s: n.UpdateRows) -> CommitResult:
     values = {}
     for column, value in s.values:
         if column in values:
-            raise InvalidInput(f"UPDATE sets column {column} twice.", table=to.table._name, column=column)
+            raise InvalidInput(f"Multiple assignments for '{column}': UPDATE sets it more than once.", table=to.table._name, column=column)
         values[column] = value
     return to.table.update(values, s.where, branch=to.writes_to, spark=to.spark, target_alias=s.alias)
 

@@ -63,9 +63,9 @@ class Given:
             path = _path(schema, name, case_sensitive, prefixes)
             for column in path:
                 if (other := seen.get(column.field_id)) is not None:
-                    raise InvalidInput(f"Column {name} is assigned more than once (see {other}).", column=name)
+                    raise InvalidInput(f"Multiple assignments for '{name}': it is set more than once (see {other}).", column=name)
             if any(path[-1] in other_path for other_path, _ in pairs):
-                raise InvalidInput(f"Column {name} is assigned together with a member of it.", column=name)
+                raise InvalidInput(f"Conflicting assignments for '{name}': it is set together with a member of it.", column=name)
             seen[path[-1].field_id] = name
             pairs.append((path, value))
         return cls(tuple(pairs))
@@ -80,7 +80,8 @@ def _path(schema: Schema, name: str, case_sensitive: bool, prefixes: Sequence[st
             path = (*(schema.by_id[p] for p in schema.parents[f.field_id]), f)
             if all(isinstance(p.field_type, i.StructType) for p in path[:-1]):
                 return path
-            raise InvalidInput(f"{name} lies inside a list or map and cannot be assigned.", column=name)
+            text = f"{name}: Updating nested fields is only supported for StructType; it lies inside a list or map."
+            raise InvalidInput(text, column=name)
     refuse_element(schema, (plain,), case_sensitive)
     names = ", ".join(f.name for f in schema.fields)
     raise InvalidInput(f"The table has no column {name!r}.", hint=f"Its columns: {names}.", column=name)
