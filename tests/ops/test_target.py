@@ -82,8 +82,8 @@ def test_the_session_s_wap_branch_takes_writes_to_main_of_a_table_that_is_audite
     assert resolved(WriteArguments("append"), AUDITED, engine).branch == "audit"
     assert resolved(WriteArguments("append", None), AUDITED, engine).branch == "audit"
     assert resolved(WriteArguments("append"), PLAIN, engine).branch == "main"
-    with pytest.raises(InvalidInput, match=r"Cannot write to both branch and WAP branch, but got branch \[b\] and WAP branch \[audit\]"):
-        resolved(WriteArguments("append", "b"), AUDITED, engine)
+    assert resolved(WriteArguments("append", "b"), AUDITED, engine).branch == "b"
+    assert resolved(WriteArguments("append", options={"branch": "b"}), AUDITED, engine).branch == "b"
 
 
 def test_a_wap_id_stages_without_moving_a_branch_and_the_option_s_goes_before_the_session_s() -> None:

@@ -3,7 +3,7 @@
 import pytest
 from pyspark.errors import AnalysisException
 
-from frazil.errors import InvalidInput
+from frazil.errors import InvalidInput, NoSuchRefError
 
 pytestmark = pytest.mark.spark
 
@@ -108,7 +108,7 @@ HIDDEN_COLUMNS = [
     ("SELECT * FROM (SELECT id, _pos FROM lake.db.t) x JOIN lake.db.t y ON x.id = y.id ORDER BY 1", [(1, 0, 1, "a"), (2, 1, 2, "b")]),
     ("SELECT * FROM lake.db.t a JOIN VALUES (0) AS v(k) ON a._pos = v.k", [(1, "a", 0)]),
     ("WITH c AS (SELECT *, _pos AS p FROM lake.db.t) SELECT * FROM c ORDER BY id", [(1, "a", 0), (2, "b", 1)]),
-    ("CREATE TEMPORARY VIEW with_places AS SELECT *, _pos AS p FROM lake.db.t", None),
+    ("CREATE TEMPORARY VIEW with_places AS SELECT id, s, _pos AS p FROM lake.db.t", None),
     ("SELECT * FROM with_places ORDER BY id", [(1, "a", 0), (2, "b", 1)]),
     ("DROP VIEW with_places", None),
     ("USE lake.db", []),
@@ -160,6 +160,25 @@ def test_what_spark_refuses_is_refused_in_sparks_own_words(run):
             run(text)
         assert refused.value.getCondition() == condition, (text, str(refused.value)[:300])
         assert "py4j" not in str(refused.value) and "Traceback" not in str(refused.value)
+
+
+def test_inserts_make_no_branch_and_a_branch_that_is_named_comes_before_that_of_the_session(spark, run, table_of):
+    run("CREATE TABLE lake.db.t (id BIGINT) USING iceberg TBLPROPERTIES ('write.wap.enabled' = 'true')")
+    run("INSERT INTO lake.db.t VALUES (1)")
+    for verb in ("INTO", "OVERWRITE"):
+        with pytest.raises(NoSuchRefError, match=r"Cannot use branch \(does not exist\): nope"):
+            run(f"INSERT {verb} lake.db.t.branch_nope VALUES (2)")
+    run("ALTER TABLE lake.db.t CREATE BRANCH own")
+    spark.conf.set("spark.wap.branch", "audit")
+    try:
+        run("INSERT INTO lake.db.t.branch_own VALUES (2)")
+        run("UPDATE lake.db.t.branch_own SET id = 3 WHERE id = 2")
+        run("INSERT INTO lake.db.t VALUES (4)")
+    finally:
+        spark.conf.unset("spark.wap.branch")
+    assert run("SELECT id FROM lake.db.t.branch_own ORDER BY 1") == [(1,), (3,)]
+    assert run("SELECT id FROM lake.db.t.branch_audit ORDER BY 1") == [(1,), (4,)]
+    assert run("SELECT id FROM lake.db.t") == [(1,)] and set(table_of("db.t").metadata.refs) == {"main", "own", "audit"}
 
 
 def test_a_statement_is_one_snapshot(run, table_of):

@@ -80,6 +80,12 @@ def test_what_is_wrong_with_a_view_is_told(spark, run, lake, catalog, table):
     }.items():
         with pytest.raises(Exception, match=words):
             run(text)
+    run("CREATE VIEW lake.db.v AS SELECT id FROM lake.db.t")
+    for change in ("SET TBLPROPERTIES ('format-version' = '99')", "UNSET TBLPROPERTIES ('format-version')",
+                   "SET TBLPROPERTIES ('spark.query-column-names' = 'a')", "SET TBLPROPERTIES ('provider' = 'x')"):  # fmt: skip
+        with pytest.raises(Exception, match=r"reserved|RESERVED"):
+            run(f"ALTER VIEW lake.db.v {change}")
+    run("DROP VIEW lake.db.v")
     assert run(f"SHOW VIEWS IN {lake}.db") in ([], [("", "passing", True)])
     spark.catalog.dropTempView("passing")
 

@@ -83,10 +83,10 @@ def target(
     works: Engine,
 ) -> WriteTarget:  # fmt: skip
     """Resolve the target of a write. As in Java, the session's spark.wap.branch takes the place of main on a table with
-    write.wap.enabled; else the branch is the caller's, else main.
+    write.wap.enabled; a branch that the caller names comes before it.
 
     `engine`: the engine whose session settings count. `defaults`: the write options that the session sets. `works`: the engine that writes
-    the rows. Raises InvalidInput for contradictory arguments (a WAP branch beside any other branch), and for options that have no effect on
+    the rows. Raises InvalidInput for contradictory arguments, and for options that have no effect on
     the verb, on this table or without Spark.
     """
     branch, options = arguments.branch, write_options(arguments.options, arguments.verb, defaults)
@@ -129,9 +129,7 @@ def _place(branch: str | None, options: WriteOptions, metadata: TableMetadata, e
         raise InvalidInput(f"branch={branch!r} and the write option branch={options.branch!r} contradict each other.")
     chosen = options.branch or branch
     wap = _write_audit_publish(metadata, options, engine)
-    if wap.branch:
-        if chosen not in (None, MAIN_BRANCH):
-            raise InvalidInput(f"Cannot write to both branch and WAP branch, but got branch [{chosen}] and WAP branch [{wap.branch}]")
+    if wap.branch and chosen in (None, MAIN_BRANCH):
         chosen = wap.branch
     return chosen, wap.wap_id
 

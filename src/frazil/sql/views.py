@@ -15,6 +15,7 @@ from frazil.table.views import View
 
 QUERY_COLUMNS, SCHEMA_MODE = "spark.query-column-names", "spark.view-schema-mode"
 """Properties in which Java Iceberg keeps how the query's columns are called, and Frazil Spark's word of WITH SCHEMA."""
+_RESERVED = ("format-version", QUERY_COLUMNS)
 _OF_ICEBERG = ("provider", "location", "format-version", "table_type")
 
 
@@ -59,6 +60,8 @@ def replace_view(catalog: Catalog, parts: Parts, definition: ViewDefinition, cre
         create_view(catalog, parts, definition)
         return
     before = now.text, now.catalog, now.namespace, now.columns
+    if not create:
+        _refuse_reserved(now.properties, definition.properties)
     if not create and before == (definition.text, definition.catalog, definition.namespace, definition.columns):
         wanted = _properties(definition)
         catalog.update_view_properties(parts, set(_properties(now)) - set(wanted), wanted)
@@ -69,9 +72,22 @@ def replace_view(catalog: Catalog, parts: Parts, definition: ViewDefinition, cre
     )  # fmt: skip
 
 
+def _refuse_reserved(before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    """Raise Unsupported for a property of a view that Iceberg keeps itself, where a statement sets or removes it."""
+    for key in _RESERVED:
+        if key in after and after[key] != before.get(key):
+            raise Unsupported(f"Cannot set reserved property: '{key}'", hint="Iceberg keeps it itself.")
+        if key in before and key not in after:
+            raise Unsupported(f"Cannot unset reserved property: '{key}'", hint="Iceberg keeps it itself.")
+
+
 def alter_view(catalog: Catalog, parts: Parts, removals: Iterable[str], updates: Mapping[str, str]) -> None:
-    """Remove and set properties of a view."""
-    catalog.update_view_properties(parts, set(removals), dict(updates))
+    """Remove and set properties of a view. Raises Unsupported for those that Iceberg keeps itself."""
+    removals = set(removals)
+    for verb, keys in (("set", updates), ("unset", removals)):
+        if (reserved := next((k for k in keys if k in (*_RESERVED, "provider", "location")), None)) is not None:
+            raise Unsupported(f"Cannot {verb} reserved property: '{reserved}'", hint="Iceberg keeps it itself.")
+    catalog.update_view_properties(parts, removals, dict(updates))
 
 
 def list_views(catalog: Catalog, namespace: Parts) -> Iterable[Parts]:

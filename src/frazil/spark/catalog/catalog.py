@@ -18,6 +18,7 @@ from frazil.errors import (
     NamespaceAlreadyExistsError,
     NamespaceNotEmptyError,
     NoSuchNamespaceError,
+    NoSuchRefError,
     NoSuchTableError,
     NoSuchViewError,
     TableAlreadyExistsError,
@@ -38,6 +39,7 @@ from frazil.spark.host.jvm_catalog import CATALOG, CatalogTypes
 from frazil.spark.host.jvm_changes import namespace_changes, table_changes
 from frazil.spark.host.jvm_relations import HAS_VIEWS
 from frazil.spark.host.settings import session_zone
+from frazil.spec.snapshot import MAIN_BRANCH
 
 _CAPABILITIES = ("SUPPORT_COLUMN_DEFAULT_VALUE",)
 _INTERFACES = ("StagingTableCatalog", "SupportsNamespaces", "ProcedureCatalog", "FunctionCatalog")
@@ -282,11 +284,16 @@ class ServedCatalog(ServedViews):
 
 
 def _written_branch(target: ReadTarget, name: str) -> str | None:
-    """Return the branch that the suffix of a name selects for a write. Raises Unsupported for what cannot be written to."""
+    """Return the branch that the suffix of a name selects for a write. Raises Unsupported for what cannot be written to, and
+    NoSuchRefError for a branch that does not exist: SQL creates no branch by writing to it."""
     selectors: Mapping[str, Any] = target.selectors
     if target.metadata_table is not None or set(selectors) - {"branch"}:
         raise Unsupported(f"Cannot write to {name}: only tables and branches take writes.", table=name)
-    return selectors.get("branch")
+    branch: str | None = selectors.get("branch")
+    if branch not in (None, MAIN_BRANCH, *target.loaded.metadata.refs):
+        hint = f"ALTER TABLE … CREATE BRANCH {branch} makes it."
+        raise NoSuchRefError(f"Cannot use branch (does not exist): {branch}", hint=hint, table=name)
+    return branch
 
 
 __all__ = ["ServedCatalog"]
