@@ -57,7 +57,7 @@ def by_id(table: pa.Table) -> list[dict[str, object]]:
 WANTED = [{**r, "day": dt.date.fromisoformat(r["day"]), "n": int(r["n"])} for r in frame().to_pylist()]
 
 
-@pytest.mark.parametrize("form", ["{}", "parquet.`{}`", "PARQUET . `{}`", "{}/"])
+@pytest.mark.parametrize("form", ["{}", "parquet.`{}`", "PARQUET . `{}`", "`parquet`.`{}`", "{}/"])
 def test_a_snapshot_of_a_directory_has_its_rows_and_the_types_of_its_folders(home: Catalog, folder: Path, form: str) -> None:
     result = home.snapshot(form.format(folder), "db.t", properties={"k": "v"})
     t = home.load_table("db.t")

@@ -1,6 +1,7 @@
 """Iceberg's functions in SQL: values and types as Java Iceberg gives them, in the tasks of a query as for constants."""
 
 import pytest
+from pyspark.errors import AnalysisException
 
 pytestmark = pytest.mark.spark
 
@@ -44,6 +45,8 @@ def test_wrong_inputs_are_refused_with_what_is_expected(run):
     }.items():  # fmt: skip
         with pytest.raises(Exception, match=words):
             run(f"SELECT lake.system.{call}")
+    with pytest.raises(AnalysisException, match=r"'bucket' cannot process input: \(int, boolean\): Expected column"):
+        run("SELECT lake.system.bucket(16, true)")
 
 
 def test_functions_are_listed(run, lake):

@@ -22,7 +22,7 @@ from frazil.storage import Storage
 from frazil.storage.locations import absolute
 from frazil.tasks.in_order import map_in_order
 
-_FORMATTED = re.compile(r"(parquet|orc|avro)\s*\.\s*`((?:[^`]|``)+)`", re.IGNORECASE)
+_FORMATTED = re.compile(r"`?(parquet|orc|avro)`?\s*\.\s*`((?:[^`]|``)+)`", re.IGNORECASE)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 from frazil.errors import Unsupported
 from frazil.spark.catalog.proxy import SparkProxy
+from frazil.spark.host import jvm_errors
 from frazil.spark.host.jvm import implementing
 from frazil.spark.host.jvm_catalog import CATALOG, CatalogTypes
 from frazil.spark.host.jvm_functions import integer_type, scalar_function
@@ -100,7 +101,10 @@ class SystemFunction(SparkProxy):
 
     def bind(self, inputs: Any) -> Any:
         types = [field.dataType() for field in inputs.fields()]
-        choice = FUNCTIONS[self._name]([_kind(t) for t in types])
+        try:
+            choice = FUNCTIONS[self._name]([_kind(t) for t in types])
+        except Unsupported as error:
+            raise jvm_errors.unsupported(self.types.jvm, str(error)) from error
         casts = [t if cast is None else integer_type(self.types.jvm) for t, cast in zip(types, choice.casts, strict=True)]
         value = casts[-1] if choice.of_value else None
         return scalar_function(self._spark, self.types.jvm, choice.class_name, self._name, frazil_version(), casts, value)

@@ -150,7 +150,12 @@ def no_such_function(jvm: Jvm, identifier: Any) -> Thrown:
     return Thrown(getattr(jvm.view, _ANALYSIS + "NoSuchFunctionException")(identifier))
 
 
+def unsupported(jvm: Jvm, message: str) -> Thrown:
+    """Return Java's UnsupportedOperationException, for which Spark shows its own error, as of arguments that a function does not take."""
+    return Thrown(jvm.view.java.lang.UnsupportedOperationException(message))
+
+
 __all__: Sequence[str] = [
     "Thrown", "let_errors_pass", "namespace_exists", "namespace_not_empty", "no_such_function", "no_such_namespace", "no_such_table",
-    "no_such_view", "table_exists", "thrown", "unchecked", "view_exists",
+    "no_such_view", "table_exists", "thrown", "unchecked", "unsupported", "view_exists",
 ]  # fmt: skip
