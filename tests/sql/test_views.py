@@ -96,3 +96,42 @@ def test_a_view_of_another_dialect_is_refused_by_naming_its_dialects(run, lake, 
         run("SELECT * FROM lake.db.foreign")
     assert run("DESCRIBE lake.db.foreign")[0][:2] == ("id", "bigint")
     run("DROP VIEW lake.db.foreign")
+
+
+@pytest.mark.versions
+def test_temporary_views_come_before_views_of_their_name(spark, run):
+    run("USE lake.db")
+    run("CREATE VIEW v AS SELECT 1 AS a")
+    run("CREATE TEMPORARY VIEW v AS SELECT 2 AS a")
+    try:
+        assert run("SELECT a FROM v") == [(2,)] and run("SELECT a FROM lake.db.v") == [(1,)]
+        run("ALTER VIEW v RENAME TO passing")
+        assert run("SELECT a FROM passing") == [(2,)] and run("SELECT a FROM v") == [(1,)]
+        run("CREATE TEMPORARY VIEW v AS SELECT 3 AS a")
+        run("DROP VIEW v")
+        assert run("SELECT a FROM v") == [(1,)]
+    finally:
+        spark.catalog.dropTempView("passing")
+
+
+@pytest.mark.versions
+def test_views_of_what_ends_with_the_session_and_of_themselves_are_refused(spark, run):
+    run("USE lake.db")
+    run("CREATE VIEW v AS SELECT 1 AS a")
+    run("CREATE VIEW w AS SELECT a FROM v")
+    run("CREATE GLOBAL TEMPORARY VIEW everywhere AS SELECT 1 AS a")
+    run("CREATE TEMPORARY FUNCTION more(x INT) RETURNS INT RETURN x + 1")
+    try:
+        for text, words in {
+            "CREATE VIEW x AS SELECT a FROM global_temp.everywhere": "everywhere",
+            "CREATE VIEW x AS SELECT more(a) AS a FROM v": "(?i)temporary.*more",
+            "CREATE OR REPLACE VIEW v AS SELECT a FROM w": "(?i)recursive",
+            "CREATE OR REPLACE VIEW v AS WITH c AS (SELECT a FROM w) SELECT a FROM c": "(?i)recursive",
+            "CREATE VIEW x (a, b) AS SELECT 1": "not enough data columns",
+        }.items():
+            with pytest.raises(Exception, match=words):
+                run(text)
+        assert run("SELECT a FROM w") == [(1,)]
+    finally:
+        run("DROP VIEW global_temp.everywhere")
+        run("DROP TEMPORARY FUNCTION more")

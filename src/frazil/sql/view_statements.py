@@ -13,7 +13,8 @@ from frazil.catalog.names import full_name
 from frazil.errors import InvalidInput, NoSuchViewError
 from frazil.spark.catalog.protocol import Parts, ViewDefinition
 from frazil.spark.host.jvm_catalog import current_catalog, current_namespace
-from frazil.spark.host.jvm_view_statements import ViewStatement, view_statement
+from frazil.spark.host.jvm_plans import named_tables, parsed_query
+from frazil.spark.host.jvm_view_statements import ViewStatement, global_database, is_temporary, temporary_views, view_statement
 from frazil.sql.served import Served
 
 _OF_RELATIONS = ("DescribeRelation", "DescribeColumn", "ShowCreateTable", "ShowTableProperties", "ShowColumns")
@@ -41,6 +42,8 @@ def _place(spark: Any, statement: ViewStatement, served: Mapping[str, Served]) -
     """Return the catalog that a statement's name is in, and the rest of the name; None where it is none of Frazil's."""
     first, *rest = statement.name or ("",)
     of_namespace = statement.kind == "ShowViews"
+    if statement.kind not in ("ShowViews", "CreateView") and is_temporary(spark, statement.name):
+        return None
     if first in served and (rest or of_namespace):
         return served[first], tuple(rest)
     if (current := current_catalog(spark)) not in served:
@@ -54,6 +57,7 @@ def _create(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> State
     name = full_name((calls.name, *parts))
     definition = _defined(spark, name, s_)
     if s_.replace:
+        _refuse_cycle(spark, calls, parts, definition)
         calls.replace_view(parts, definition, create=True)
     elif not calls.view_exists(parts) or not s_.exists:
         calls.create_view(parts, definition)
@@ -63,15 +67,15 @@ def _create(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> State
 def _defined(spark: Any, name: str, s_: ViewStatement) -> ViewDefinition:
     """Return the definition of a view, with the columns that its query has now."""
     if s_.temporary:
-        text = f"Cannot create view {name} that references temporary view: [{', '.join(s_.temporary)}]"
-        raise InvalidInput(text, hint="Name the tables that the temporary view reads.")
+        text = f"Cannot create view {name} that references temporary {s_.temporary[0].replace(' ', ': ', 1)}"
+        raise InvalidInput(text, hint="Name the tables that a temporary view reads, and write out what a temporary function does.")
     struct = spark.sql(s_.text).schema
     query_columns, fields = struct.names, list(struct.fields)
     if s_.columns:
         if len(s_.columns) != len(fields):
-            which = "data columns" if len(s_.columns) < len(fields) else "view columns"
+            which = "too many data columns" if len(s_.columns) < len(fields) else "not enough data columns"
             listed = f"View columns: {', '.join(n for n, _ in s_.columns)}. Data columns: {', '.join(query_columns)}."
-            raise InvalidInput(f"Cannot create view {name}, the reason is too many {which}: {listed}")
+            raise InvalidInput(f"Cannot create view {name}, the reason is {which}: {listed}")
         fields = [
             s.StructField(column, f.dataType, True, {"comment": comment} if comment is not None else {})
             for (column, comment), f in zip(s_.columns, fields, strict=True)
@@ -87,8 +91,35 @@ def _defined(spark: Any, name: str, s_: ViewStatement) -> ViewDefinition:
 def _replace(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
     before = _definition(calls, parts)
     new = _defined(spark, full_name((calls.name, *parts)), s_)
+    _refuse_cycle(spark, calls, parts, new)
     calls.replace_view(parts, replace(new, properties=before.properties, schema_mode=before.schema_mode), create=False)
     return _NOTHING
+
+
+def _refuse_cycle(spark: Any, calls: Served, parts: Parts, new: ViewDefinition) -> None:
+    """Raise InvalidInput for a view whose query would read the view itself, be it through others of the catalog."""
+    if (cycle := _cycle(spark, calls, parts, new, (parts,))) is not None:
+        shown = " -> ".join(full_name((calls.name, *p)) for p in cycle)
+        raise InvalidInput(f"Recursive cycle in view detected: {full_name((calls.name, *parts))} (cycle: {shown})")
+
+
+def _cycle(spark: Any, calls: Served, target: Parts, view: ViewDefinition, path: tuple[Parts, ...]) -> tuple[Parts, ...] | None:
+    catalog = view.catalog or calls.name
+    for named in named_tables(spark, parsed_query(spark, view.text)):
+        first, *rest = named.parts
+        if first == calls.name and rest:
+            parts = tuple(rest)
+        elif catalog == calls.name:
+            parts = named.parts if rest else (*view.namespace, first)
+        else:
+            continue
+        if parts == target:
+            return (*path, target)
+        if parts not in path and calls.view_exists(parts):
+            cycle = _cycle(spark, calls, target, _definition(calls, parts), (*path, parts))
+            if cycle is not None:
+                return cycle
+    return None
 
 
 def _set(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
@@ -127,8 +158,14 @@ def _drop(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> Stateme
 
 
 def _show(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
-    listed = [p for p in calls.list_views(parts) if s_.pattern is None or _matches(p[-1], s_.pattern)]
-    return [(full_name(p[:-1]), p[-1], False) for p in sorted(listed)], ("namespace", "viewName", "isTemporary")
+    temporary = temporary_views(spark)
+    if parts == (global_database(spark),):
+        found = [(database, name, True) for database, name in temporary]
+    else:
+        found = [(full_name(p[:-1]), p[-1], False) for p in sorted(calls.list_views(parts))]
+        found += [("", name, True) for database, name in temporary if not database]
+    shown = [row for row in found if s_.pattern is None or _matches(row[1], s_.pattern)]
+    return shown, ("namespace", "viewName", "isTemporary")
 
 
 def _matches(name: str, pattern: str) -> bool:

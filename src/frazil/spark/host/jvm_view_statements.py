@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
-from frazil.spark.host.jvm import each
+from frazil.catalog.names import full_name
+from frazil.expr.tokens import tokens
+from frazil.spark.host.jvm import CATALYST, each, jvm_of
 from frazil.spark.host.jvm_plans import kind_of, named_tables
+from frazil.spark.host.jvm_views import TemporaryViews, is_temporary_view
 
 _OF_VIEWS = re.compile(
     r"(?is)(?:\s|--[^\n]*\n|/\*.*?\*/)*(?:(?:create|alter|drop|show)\b.*\bviews?\b|desc(?:ribe)?\b|show\s+(?:create|tblproperties|columns)\b)"
@@ -21,7 +25,7 @@ KINDS = (*_CHILD, "SetViewProperties", "UnsetViewProperties", "RenameTable", "Dr
 @dataclass(frozen=True)
 class ViewStatement:
     """Describe a statement about a view. `name`: as typed; `columns`: of CREATE VIEW, with their comments; `text`: of its query;
-    `temporary`: the temporary views that the query names; `words`: what else the statement says."""
+    `temporary`: the temporary views and functions that the query names, as `view …` and `function …`."""
 
     kind: str
     name: tuple[str, ...]
@@ -61,12 +65,13 @@ def _read(spark: Any, kind: str, plan: Any, name: tuple[str, ...]) -> ViewStatem
             properties = dict(_pairs(plan.properties()))
             if (comment := _text(plan.comment())) is not None:
                 properties["comment"] = comment
+            text = _text(plan.originalText()) or ""
             return ViewStatement(
-                kind, name, _text(plan.originalText()) or "", columns, properties, temporary=_temporary(spark, plan.query()),
+                kind, name, text, columns, properties, temporary=_temporary(spark, plan.query(), text),
                 schema_mode=str(plan.viewSchemaMode().toString()), exists=bool(plan.allowExisting()), replace=bool(plan.replace()),
             )  # fmt: skip
         case "AlterViewAs":
-            return ViewStatement(kind, name, str(plan.originalText()), temporary=_temporary(spark, plan.query()))
+            return ViewStatement(kind, name, str(plan.originalText()), temporary=_temporary(spark, plan.query(), str(plan.originalText())))
         case "SetViewProperties":
             return ViewStatement(kind, name, properties=dict(_pairs(plan.properties())))
         case "UnsetViewProperties":
@@ -95,8 +100,31 @@ def _pairs(scala_map: Any) -> Iterator[tuple[str, str]]:
     return ((str(pair._1()), str(pair._2())) for pair in each(scala_map.toSeq()))
 
 
-def _temporary(spark: Any, query: Any) -> tuple[str, ...]:
-    """Return the temporary views that a query names."""
+def _temporary(spark: Any, query: Any, text: str) -> tuple[str, ...]:
+    """Return the temporary views and functions that a query names."""
     sessions = spark._jsparkSession.sessionState().catalog()
-    single = [t.parts[0] for t in named_tables(spark, query) if len(t.parts) == 1]
-    return tuple(name for name in single if sessions.getTempView(name).isDefined())
+    views = [full_name(t.parts) for t in named_tables(spark, query) if is_temporary(spark, t.parts)]
+    identifier = getattr(spark._jvm, CATALYST + "FunctionIdentifier")
+    words = tokens(text, lenient=True)
+    called = dict.fromkeys(t.value for t, after in pairwise(words) if t.kind in ("word", "quoted") and after.text == "(")
+    functions = [name for name in called if sessions.isTemporaryFunction(identifier(name))]
+    return (*(f"view {name}" for name in views), *(f"function {name}" for name in functions))
+
+
+def is_temporary(spark: Any, parts: Sequence[str]) -> bool:
+    """Tell whether a name is that of a temporary view, of the session or a global one."""
+    if len(parts) == 1:
+        return is_temporary_view(spark, parts[0])
+    return len(parts) == 2 and parts[0].lower() == global_database(spark)
+
+
+def global_database(spark: Any) -> str:
+    """Return the name of the database of global temporary views."""
+    return str(spark._jsparkSession.sessionState().catalog().globalTempDatabase())
+
+
+def temporary_views(spark: Any) -> list[tuple[str, str]]:
+    """Return the database, empty for those of the session, and the name of each temporary view."""
+    jvm = jvm_of(spark)
+    assert jvm is not None
+    return [(view.database or "", view.name) for view in TemporaryViews(spark, jvm)]
