@@ -193,6 +193,7 @@ def test_parquet_properties_reach_the_file(tmp_path):
         ({"write.parquet.bloom-filter-enabled.column.b": "true"}, InvalidInput, "column.b cannot be set"),
         ({"write.object-storage.enabled": "maybe"}, InvalidInput, "object-storage"),
         ({"write.location-provider.impl": "x.Y"}, Unsupported, "location-provider"),
+        ({"write.py-location-provider.impl": "x.Y"}, Unsupported, r"write\.data\.path"),
     ],
 )
 def test_properties_that_cannot_be_honoured_are_refused_by_name(tmp_path, properties, error, why):

@@ -230,3 +230,12 @@ def test_without_click_it_says_how_to_install_it() -> None:
     code = "import sys; sys.modules['click'] = None; from frazil.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 2 and "pip install 'frazil[cli]'" in done.stderr
+
+
+@pytest.mark.parametrize("typed, instead", [
+    (("list",), "frazil tables"), (("list-refs", "db.t"), "frazil refs"), (("uuid", "db.t"), "frazil describe"), (("version",), "--version"),
+    (("properties", "set", "table", "db.t", "k", "v"), "set_properties"), (("drop", "table", "db.t"), "drop_table"), (("rename", "db.t", "u"), "rename_table"),
+])  # fmt: skip
+def test_a_command_of_pyiceberg_is_refused_with_what_does_it_here(run: Run, typed: tuple[str, ...], instead: str) -> None:
+    result = run(*typed)
+    assert result.exit_code == 2 and instead in result.output

@@ -363,7 +363,7 @@ def test_read_options_are_complete_and_bad_values_told(tmp_path):
 FREE = {  # properties whose values are checked where they are used: names of codecs and columns, and what is refused as such
     "write.parquet.compression-codec", "write.orc.compression-codec", "write.avro.compression-codec", "write.manifest.compression-codec",
     "write.orc.bloom.filter.columns", "write.object-storage.path", "write.folder-storage.path", "write.location-provider.impl",
-    "encryption.key-id",
+    "write.py-location-provider.impl", "encryption.key-id",
 }  # fmt: skip
 
 

@@ -27,6 +27,7 @@ from frazil.table.snapshots import Operation
 from frazil.table.sorting import SortField, SortOrder
 from frazil.table.statistics import BlobMetadata, PartitionStatisticsFile, StatisticsFile
 from frazil.types import IntegerType, ListType, LongType, MapType, NestedField, StringType, StructType, TimestampNanoType, TimestampType
+from frazil.view import SQLViewRepresentation, ViewVersion
 from tests.builders.frames import ids
 
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "s": ["a", None, "c"]})
@@ -238,6 +239,32 @@ def test_update_spec_has_identity_as_the_documentation_of_pyiceberg_writes_it(ta
     with table.update_spec() as update:
         update.identity("s")
     assert [f.name for f in table.spec().fields] == ["s"]
+
+
+def test_a_tag_or_branch_that_is_there_is_refused_with_the_call_that_moves_it(table: Table) -> None:
+    snapshot_id = table.snapshots()[0].snapshot_id
+    for kind in ("tag", "branch"):
+        getattr(table.manage_snapshots(), f"create_{kind}")(snapshot_id, f"my-{kind}").commit()
+        with pytest.raises(ValidationError, match=rf"already exists\. replace_{kind}"):
+            getattr(table.manage_snapshots(), f"create_{kind}")(snapshot_id, f"my-{kind}").commit()
+        getattr(table.manage_snapshots(), f"replace_{kind}")(f"my-{kind}", snapshot_id).commit()
+    with pytest.raises(ValidationError, match=r"already exists\.$"):
+        table.manage_snapshots().create_tag(snapshot_id, "my-branch").commit()
+
+
+# --- views
+
+
+def test_a_view_is_made_of_a_version_as_pyiceberg_writes_it(catalog: Catalog) -> None:
+    query = SQLViewRepresentation(type="sql", sql="SELECT 1 AS n", dialect="spark")
+    version = ViewVersion(schema_id=1, summary={"engine-name": "own"}, representations=[query], default_namespace=["d"])
+    before = catalog.create_view("d.v", Schema(NestedField(1, "n", IntegerType())), version)
+    view = catalog.load_view(("d", "v"))
+    assert view.sql_for("spark") == query and view.current_version() == before.current_version()
+    assert view.current_version().default_namespace == ("d",) and view.current_version().timestamp_ms == version.timestamp_ms > 1_600_000_000_000
+    assert catalog.register_view("d.w", view.metadata_location).sql_for("SPARK") == query
+    with pytest.raises(ValidationError, match="must be sql, not 'text'"):
+        SQLViewRepresentation("SELECT 1", "spark", type="text")
 
 
 # --- update_snapshot

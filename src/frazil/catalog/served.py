@@ -20,6 +20,11 @@ _JAVA = (
     "hive.", "fs.", "glue.", "dynamodb.", "unique-table-location", "jdbc.", "http-client.", "iceberg.", "signer.", "lakeformation.", "kms.",
     "azure.", "view-endpoints-", "client-pool-", "engine.hive.",
 )  # fmt: skip
+_INSTEAD = {  # what to set in place of a property that is not served
+    "auth.oauth2.": "Set credential=<client id>:<client secret>, oauth2-server-uri and scope.",
+    "auth.impl": "Set token, credential, or an auth.type that is served.",
+    "auth.custom.": "Set token, credential, or an auth.type that is served.",
+}  # fmt: skip
 _JAVA_NAMES = {
     "app-id", "app-name", "audience", "list-all-tables", "metastore.catalog.default", "namespace-separator", "prefix", "resource", "scope",
     "suppress-permission-error", "user",
@@ -53,7 +58,8 @@ def check_served(
         shown = f"{key} (from {sources[key]})" if key in sources else key
         if key.startswith(_JAVA) or key in _JAVA_NAMES:
             text = f"Catalog property {shown} is not served by catalogs of type {kind} (catalog {name!r})."
-            raise Unsupported(text + _suggestion(key, supported, 0.9), hint="Leave it out.")
+            hint = next((call for start, call in _INSTEAD.items() if kind == "rest" and key.startswith(start)), "Leave it out.")
+            raise Unsupported(text + _suggestion(key, supported, 0.9), hint=hint)
         raise _unknown(f"{shown} of catalog {name!r}", key, (*supported, *_OF_TABLES, *_STORES))
 
 

@@ -16,6 +16,12 @@ from frazil.cli.procedures import procedure_commands
 from frazil.errors import FrazilError
 from frazil.spec.version import VERSION
 
+_OF_PYICEBERG = {  # what to type for a command of PyIceberg's that has another name here
+    "list": "`frazil tables`", "list-refs": "`frazil refs`", "version": "`frazil --version`",
+    **dict.fromkeys(("location", "uuid", "spec", "properties"), "`frazil describe TABLE`, or set_properties(…) of a table, in Python"),
+    **{name: f"{name}_table(…) or {name}_namespace(…) of a catalog, in Python" for name in ("create", "drop")},
+    "rename": "rename_table(…) of a catalog, in Python",
+}  # fmt: skip
 _JSON = click.Option(["--json"], is_flag=True, help="Print JSON.")
 
 
@@ -44,7 +50,10 @@ class Group(click.Group):
     topics: dict[str, list[str]] = {}
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        return super().get_command(context, name.replace("_", "-"))
+        name = name.replace("_", "-")
+        if (call := _OF_PYICEBERG.get(name)) is not None:
+            raise click.UsageError(f"There is no command {name}. Use {call}.", context)
+        return super().get_command(context, name)
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         for topic, names in self.topics.items():

@@ -123,7 +123,7 @@ def _representation(obj: Any) -> SQLViewRepresentation | OtherRepresentation:
     obj = nouns.fields_of(obj, "view representation")
     if nouns.text(obj, "type").lower() != "sql":
         return OtherRepresentation(obj)
-    return SQLViewRepresentation(nouns.text(obj, "sql"), nouns.text(obj, "dialect"), nouns.unknown_keys(obj, _SQL_KEYS))
+    return SQLViewRepresentation(nouns.text(obj, "sql"), nouns.text(obj, "dialect"), extra=nouns.unknown_keys(obj, _SQL_KEYS))
 
 
 def _entry_from_json(obj: Any) -> ViewHistoryEntry:

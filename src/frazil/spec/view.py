@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,7 +23,12 @@ class SQLViewRepresentation:
 
     sql: str
     dialect: str
-    extra: dict[str, Any] = field(default_factory=dict, repr=False)
+    type: str = field(default="sql", repr=False, kw_only=True)
+    extra: dict[str, Any] = field(default_factory=dict, repr=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.type != "sql":
+            raise ValidationError(f"The type of a view's representation must be sql, not {self.type!r}.")
 
 
 @dataclass(frozen=True)
@@ -32,21 +38,25 @@ class OtherRepresentation:
     json: dict[str, Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ViewVersion:
     """Describe a version of a view: its queries by dialect, and the catalog and namespace of names in them that tell none.
 
-    `default_catalog` None: the catalog in which the view is kept.
+    `default_catalog` None: the catalog in which the view is kept. `timestamp_ms` is by default the present.
     """
 
-    version_id: int
+    version_id: int = 1
     schema_id: int
-    timestamp_ms: int
-    representations: tuple[SQLViewRepresentation | OtherRepresentation, ...]
-    default_namespace: tuple[str, ...]
+    timestamp_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
+    representations: Sequence[SQLViewRepresentation | OtherRepresentation]
+    default_namespace: Sequence[str]
     default_catalog: str | None = None
     summary: dict[str, str] = field(default_factory=dict)
     extra: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "representations", tuple(self.representations))
+        object.__setattr__(self, "default_namespace", tuple(self.default_namespace))
 
     @property
     def queries(self) -> dict[str, SQLViewRepresentation]:

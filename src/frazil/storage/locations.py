@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from frazil.errors import InvalidInput, Unsupported, ValidationError
 from frazil.spec.properties import (
     DATA_PATH,
-    LOCATION_PROVIDER,
+    LOCATION_PROVIDERS,
     METADATA_PATH,
     OBJECT_STORAGE,
     OBJECT_STORAGE_PARTITIONED_PATHS,
@@ -236,10 +236,12 @@ def is_inside(location: str, directory: str) -> bool:
 def data_root(table_location: str, properties: Mapping[str, str]) -> str:
     """Find the directory of a table's data files: `write.data.path`, else `<table>/data`.
 
-    Deprecated names of the property are refused, as are location providers, which are Java classes.
+    Deprecated names of the property are refused, as are location providers, which are classes of other products.
     """
-    if LOCATION_PROVIDER.name in properties:
-        raise Unsupported(f"{LOCATION_PROVIDER.name} names a Java class, which Frazil cannot run.", hint="Remove the table property.")
+    for provider in LOCATION_PROVIDERS:
+        if provider.name in properties:
+            hint = f"Remove the table property; {DATA_PATH.name} and {OBJECT_STORAGE.name} tell where data files go."
+            raise Unsupported(f"{provider.name} names a class of another product, which Frazil cannot run.", hint=hint)
     for old in OLD_DATA_PATHS:
         if old.name in properties and DATA_PATH.name not in properties:
             raise ValidationError(f"Property {old.name} is no longer supported.", hint=f"Use {DATA_PATH.name} instead.")

@@ -186,6 +186,30 @@ def test_configuration_names_prefix_separator_and_endpoints(server: Server) -> N
         backend.rename_table(("a", "t"), ("a", "u"))
 
 
+def test_a_server_that_lists_no_endpoints_has_views_unless_it_is_said_that_it_has_none(server: Server) -> None:
+    server.on("GET /v1/config", (200, {"defaults": {}, "overrides": {}}))
+    server.on("GET /v1/namespaces/db/views", (200, {"identifiers": [{"namespace": ["db"], "name": "v"}]}))
+    for own in ({}, {"view_endpoints_supported": "true"}):
+        assert server.catalog(**own).list_views(("db",)) == [("db", "v")]
+    backend = server.catalog(view_endpoints_supported="false")
+    server.on(f"GET {TABLE_ROUTE}", (200, table_json()))
+    assert backend.load(TABLE).identifier == TABLE
+    with pytest.raises(Unsupported, match="list views"):
+        backend.list_views(("db",))
+    with pytest.raises(InvalidInput, match="view-endpoints-supported must be true or false"):
+        server.catalog(view_endpoints_supported="maybe").list_views(("db",))
+
+
+@pytest.mark.parametrize("key, instead", [
+    ("auth.oauth2.client-id", "Set credential=<client id>:<client secret>, oauth2-server-uri and scope"), ("auth.impl", "Set token"),
+    ("auth.custom.x", "Set token"), ("lock-impl", "Leave it out"),
+])  # fmt: skip
+def test_a_property_that_is_not_served_is_refused_with_what_to_set_instead(key: str, instead: str) -> None:
+    with pytest.raises(Unsupported, match=key) as refused:
+        load_backend("r", **{"type": "rest", "uri": "http://localhost:1", key: "x"})
+    assert refused.value.hint is not None and instead in refused.value.hint
+
+
 def test_a_token_is_had_for_a_credential_and_again_when_it_is_refused(server: Server) -> None:
     server.on("POST /v1/oauth/tokens", (200, {"access_token": "one", "expires_in": 3600}), (200, {"access_token": "two"}))
     server.on(f"GET {TABLE_ROUTE}", lambda a: (200, table_json()) if a.headers["Authorization"] == "Bearer two" else error(401, "NotAuthorizedException"))

@@ -10,10 +10,11 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from frazil.catalog.base import Identifier
+from frazil.catalog.base import Identifier, flag
 from frazil.catalog.names import full_name
 from frazil.catalog.rest.errors import raised
 from frazil.catalog.rest.http import Client
+from frazil.catalog.rest.settings import VIEW_ENDPOINTS
 from frazil.catalog.rest.vended import STORES, is_known
 from frazil.errors import CorruptData, InvalidInput, Unsupported
 from frazil.storage.hdfs_options import PREFIXES as HDFS
@@ -73,8 +74,11 @@ class Routes:
         return self.path("namespaces", self.namespace(identifier[:-1]), "tables", quote(identifier[-1], safe=""))
 
     def serves(self, endpoint: str) -> bool:
-        """Tell whether the server lists an endpoint, `POST tables/rename`; True where it lists none."""
-        return self.endpoints is None or endpoint in self.endpoints
+        """Tell whether the server lists an endpoint, `POST tables/rename`. Where it lists none: True, unless view-endpoints-supported says
+        that it has none for views."""
+        if self.endpoints is not None:
+            return endpoint in self.endpoints
+        return "view" not in endpoint or flag(self.properties, VIEW_ENDPOINTS, default=True)
 
     def lists(self, endpoint: str) -> bool:
         """Tell whether the server lists an endpoint; False where it lists none."""

@@ -14,6 +14,7 @@ from frazil.errors import InvalidInput, Unsupported
 from frazil.storage import redact_text
 from frazil.storage.parties import TRUSTED
 
+VIEW_ENDPOINTS = "view-endpoints-supported"
 SCAN_PLANNING, POLL_TIMEOUT = "scan-planning-mode", "rest-scan-planning.poll-timeout-ms"
 _OF_CLOUDS = {  # how a cloud's tokens are had, under Java's and PyIceberg's names
     "google": (("auth.google.credentials-path", "rest.auth.google.credentials-path", "gcp.auth.credentials-path"),
@@ -28,7 +29,7 @@ REST_PROPERTIES = (
     "snapshot-loading-mode", SCAN_PLANNING, POLL_TIMEOUT, "rest-metrics-reporting-enabled", "rest.client.connection-timeout-ms",
     "rest.client.socket-timeout-ms", "rest.client.max-retries", "rest.client.proxy.hostname", "rest.client.proxy.port",
     "rest.client.proxy.username", "rest.client.proxy.password", TRUSTED, *CLOUD_PROPERTIES, "ssl.cabundle", "ssl.client.cert",
-    "ssl.client.key", "deletable-locations",
+    "ssl.client.key", "deletable-locations", VIEW_ENDPOINTS,
 )  # fmt: skip
 REST_PREFIXES = ("header.",)
 _DELEGATION = "X-Iceberg-Access-Delegation"

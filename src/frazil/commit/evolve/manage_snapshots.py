@@ -21,7 +21,9 @@ def create_ref(snapshot_id: int | None, name: str, kind: str, replace_existing: 
 
     def change(metadata: TableMetadata) -> Sequence[Update]:
         if name in metadata.refs and not replace_existing:
-            raise ValidationError(f"Ref {name} already exists", table=metadata.location)
+            moves = f"replace_{kind}(…), in SQL CREATE OR REPLACE {kind.upper()}, moves it."
+            hint = moves if metadata.refs[name].type == kind else None
+            raise ValidationError(f"Ref {name} already exists.", hint=hint, table=metadata.location)
         if replace_existing and name in metadata.refs and metadata.refs[name].type != kind:
             raise ValidationError(f"Ref {name} is a {metadata.refs[name].type} not a {kind}", table=metadata.location)
         target = snapshot_id if snapshot_id is not None else metadata.current_snapshot_id
@@ -54,7 +56,7 @@ def rename_branch(name: str, new_name: str) -> RefUpdates:
             raise ValidationError("Cannot rename main branch", table=metadata.location)
         ref = _existing(metadata, name)
         if new_name in metadata.refs:
-            raise ValidationError(f"Ref {new_name} already exists", table=metadata.location)
+            raise ValidationError(f"Ref {new_name} already exists.", table=metadata.location)
         return (RemoveSnapshotRef(name), SetSnapshotRef(new_name, ref), *moved_marks(metadata, name, new_name))
 
     return change
