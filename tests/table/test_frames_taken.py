@@ -143,7 +143,10 @@ def test_the_type_of_the_argument_names_every_kind_of_frame_that_is_taken_and_no
         t.append(frame)
     assert t.to_arrow().to_pylist() == [{"k": "a", "v": 1}] * len(frames)
     assert named_for_editors(type("DataFrame", (), {"sparkSession": None})())
-    for other in (t, 7, None, object(), (n for n in [{"k": "a"}])):
+    assert named_for_editors(t) and named_for_editors(t.scan("v > 0"))
+    t.append(t.scan("v > 0", limit=2))
+    assert t.count() == len(frames) + 2
+    for other in (7, None, object(), (n for n in [{"k": "a"}])):
         assert not named_for_editors(other)
         with pytest.raises(InvalidInput, match="is not a frame"):
             t.append(other)

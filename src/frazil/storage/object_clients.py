@@ -62,7 +62,8 @@ def client(
     """Make obstore's client of a bucket (in Azure `container@host`). With `vended` it asks for the credentials of the moment itself, and
     keeps them till their end: where a store has refused them before, `generation` asks for another client."""
     container, host = split_container(scheme, bucket)
-    chosen, stores = options(scheme, dict(merged(properties, vended)), host), obstore_for(scheme).store
+    stores = obstore_for(scheme).store  # before credentials are looked for
+    chosen = options(scheme, dict(merged(properties, vended)), host)
     make = {"s3": stores.S3Store, "gs": stores.GCSStore, "abfss": stores.AzureStore}[scheme]
     config, provider, against = dict(chosen.config), None, dict[str, Any]()
     if scheme == "s3":

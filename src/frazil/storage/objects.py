@@ -135,6 +135,7 @@ class ObjectStorage:
             with _translated_errors(location, doing):
                 return ask(library, store, key)
 
+        obstore_for(self.scheme)  # that it is missing is told before credentials are looked for
         return self._renewing(once)
 
     def read(self, location: str) -> bytes:
