@@ -265,6 +265,10 @@ def test_a_view_is_made_of_a_version_as_pyiceberg_writes_it(catalog: Catalog) ->
     assert catalog.register_view("d.w", view.metadata_location).sql_for("SPARK") == query
     with pytest.raises(ValidationError, match="must be sql, not 'text'"):
         SQLViewRepresentation("SELECT 1", "spark", type="text")
+    with pytest.raises(ValidationError, match=r"Write \('d', 'e'\)"):
+        ViewVersion(representations=[query], default_namespace="d.e")
+    with pytest.raises(ValidationError, match="needs a query"):
+        catalog.create_view("d.x", Schema(NestedField(1, "n", IntegerType())), ViewVersion(default_namespace=["d"]))
 
 
 # --- update_snapshot

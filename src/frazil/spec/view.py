@@ -23,8 +23,8 @@ class SQLViewRepresentation:
 
     sql: str
     dialect: str
+    extra: dict[str, Any] = field(default_factory=dict, repr=False)
     type: str = field(default="sql", repr=False, kw_only=True)
-    extra: dict[str, Any] = field(default_factory=dict, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.type != "sql":
@@ -38,23 +38,26 @@ class OtherRepresentation:
     json: dict[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class ViewVersion:
     """Describe a version of a view: its queries by dialect, and the catalog and namespace of names in them that tell none.
 
-    `default_catalog` None: the catalog in which the view is kept. `timestamp_ms` is by default the present.
+    `default_catalog` None: the catalog in which the view is kept. `timestamp_ms` is by default the present; the catalog assigns the ids.
     """
 
     version_id: int = 1
-    schema_id: int
+    schema_id: int = 0
     timestamp_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
-    representations: Sequence[SQLViewRepresentation | OtherRepresentation]
-    default_namespace: Sequence[str]
+    representations: Sequence[SQLViewRepresentation | OtherRepresentation] = ()
+    default_namespace: Sequence[str] = ()
     default_catalog: str | None = None
     summary: dict[str, str] = field(default_factory=dict)
     extra: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
+        if isinstance(self.default_namespace, str):
+            levels = tuple(self.default_namespace.split("."))
+            raise ValidationError(f"default_namespace is a tuple, not {self.default_namespace!r}.", hint=f"Write {levels!r}.")
         object.__setattr__(self, "representations", tuple(self.representations))
         object.__setattr__(self, "default_namespace", tuple(self.default_namespace))
 
