@@ -160,11 +160,11 @@ def _drop(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> Stateme
 def _show(spark: Any, calls: Served, parts: Parts, s_: ViewStatement) -> StatementRows:
     temporary = temporary_views(spark)
     if parts == (global_database(spark),):
-        found = [(database, name, True) for database, name in temporary]
+        views = [(database, name, True) for database, name in temporary]
     else:
-        found = [(full_name(p[:-1]), p[-1], False) for p in sorted(calls.list_views(parts))]
-        found += [("", name, True) for database, name in temporary if not database]
-    shown = [row for row in found if s_.pattern is None or _matches(row[1], s_.pattern)]
+        views = [(full_name(p[:-1]), p[-1], False) for p in sorted(calls.list_views(parts))]
+        views += [("", name, True) for database, name in temporary if not database]
+    shown = [row for row in views if s_.pattern is None or _matches(row[1], s_.pattern)]
     return shown, ("namespace", "viewName", "isTemporary")
 
 
