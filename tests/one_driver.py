@@ -14,6 +14,7 @@ import contextlib
 import json
 import os
 import runpy
+import select
 import shutil
 import subprocess
 import sys
@@ -21,8 +22,6 @@ import traceback
 from pathlib import Path
 from types import TracebackType
 from typing import Any
-
-from tests.fault_proxy import readable
 
 
 class OneDriver:
@@ -47,7 +46,9 @@ class OneDriver:
         with contextlib.suppress(BrokenPipeError):
             assert self._process.stdin is not None
             print(json.dumps([str(program), *arguments]), file=self._process.stdin, flush=True)
-            if readable(self._answers, within=timeout) and (line := self._answers.readline()):
+            waiting = select.poll()  # select() takes no descriptors above 1023
+            waiting.register(self._answers, select.POLLIN)
+            if waiting.poll(1000 * timeout) and (line := self._answers.readline()):
                 code = json.loads(line)
         told = [file.read_bytes()[size:].decode(errors="replace") for file, size in zip((self._out, self._err), began, strict=True)]
         return subprocess.CompletedProcess([str(program), *arguments], code, *told)
