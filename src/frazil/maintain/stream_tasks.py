@@ -22,7 +22,7 @@ from frazil.maintain.retention import RetentionRequest
 from frazil.maintain.rewrite_manifests import rewrite_manifests
 from frazil.maintain.triggers import PREFIX, UpkeepOptions, flag
 from frazil.maintain.upkeep import RunTask, Told, Upkeep
-from frazil.spec.durations import duration_ms
+from frazil.spec.kinds import DURATION
 from frazil.spec.metadata import TableMetadata
 
 Arguments = Mapping[str, Any]
@@ -99,7 +99,7 @@ def _age(task: str, word: str, value: Any, least: int) -> int | None:
     if value is None:
         return None
     name = f"{PREFIX}{task}.{word}"
-    if (age := duration_ms(name, value)) < least:
+    if (age := DURATION.parse(name, value, option=name)) < least:
         raise InvalidInput(f"{name} must be at least a day, since younger files may belong to writes that are running.", option=name)
     return age
 

@@ -16,9 +16,8 @@ from frazil.commit.history import holds_the_same_rows
 from frazil.errors import InvalidInput, ValidationError
 from frazil.maintain.lease import LEASE_SECONDS
 from frazil.maintain.procedures import PROCEDURES
-from frazil.spec.durations import duration_ms
+from frazil.spec.kinds import BOOLEAN, DURATION
 from frazil.spec.metadata import TableMetadata
-from frazil.spec.properties import BOOLEAN
 from frazil.spec.snapshot import Snapshot
 
 PREFIX = "maintenance."
@@ -81,7 +80,7 @@ def upkeep_options(options: Mapping[str, Any]) -> tuple[UpkeepOptions | None, di
     for name, value in own.items():
         task, _, word = name[len(PREFIX) :].partition(".")
         if name in seconds:
-            seconds[name] = duration_ms(name, value) / 1000
+            seconds[name] = DURATION.parse(name, value, option=name) / 1000
         elif task not in TASKS or not word:
             hint = f"{PREFIX}<task>.every-commits and so on, with one of the tasks {', '.join(sorted(TASKS))}; {', '.join(seconds)}."
             raise InvalidInput(f"{name!r} is not an option of maintenance.", hint=hint, option=name)
@@ -100,7 +99,7 @@ def _task(task: str, words: Mapping[str, Any]) -> TaskOptions | None:
         if word == "enabled":
             enabled = flag(name, value)
         elif counted == INTERVAL:
-            limits[counted] = _positive(name, duration_ms(name, value))
+            limits[counted] = _positive(name, DURATION.parse(name, value, option=name))
         elif counted in COUNTS:
             limits[counted] = _positive(name, value)
         elif word.startswith("every-"):

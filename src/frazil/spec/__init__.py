@@ -1,14 +1,14 @@
 """Define the classes of the table format (spec v1, v2, v3): frozen, checked when they are made, without I/O.
 
-Door: the modules themselves (`types`, `schema`, `partitioning`, `sorting`, `transforms`, `snapshot`, `metadata`, `properties`, `data_file`,
-`manifest`, `updates`). Values that these classes hold (defaults, bounds, partition values) are *internal values*: see `types`.
+Door: the modules themselves (`types`, `schema`, `partitioning`, `sorting`, `transforms`, `snapshot`, `metadata`, `properties`, `kinds`,
+`data_file`, `manifest`, `updates`). Values that these classes hold (defaults, bounds, partition values) are *internal values*: see `types`.
 """
 
 __all__ = [
     "above",
     "data_file",
     "ddl",
-    "durations",
+    "kinds",
     "manifest",
     "metadata",
     "misspelt_properties",

@@ -7,12 +7,12 @@ listed here are kept as they are: they may be another engine's.
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
-from frazil.errors import FrazilError, InvalidInput, Unsupported, ValidationError
+from frazil.errors import InvalidInput, Unsupported, ValidationError
+from frazil.spec.kinds import BOOLEAN, FRACTION, NATURAL, POSITIVE, SIZE, ValueKind, matching, one_of
 from frazil.spec.metadata import TableMetadata
 from frazil.spec.name_mapping import NameMapping, parse_name_mapping
 
@@ -21,40 +21,22 @@ D = TypeVar("D")
 
 
 @dataclass(frozen=True)
-class PropertyKind(Generic[T]):
-    """Describe a type of property values. `read` makes a value of the stripped text and raises ValueError; `description` completes "must be
-    …"."""
-
-    read: Callable[[str], T]
-    description: str
-    strips: bool = True  # whether blanks around the text mean nothing
-
-    def parse(self, name: str, text: str) -> T:
-        """Parse the value of property `name`. Raises ValidationError naming the property, its text and what it takes."""
-        try:
-            return self.read(text.strip() if self.strips else text)
-        except ValueError as e:
-            why = f" ({e.message})" if isinstance(e, FrazilError) else ""
-            raise ValidationError(f"Table property {name} must be {self.description}{why}, not {text!r}.") from None
-
-
-@dataclass(frozen=True)
 class TableProperty(Generic[T, D]):
     """Describe one table property. `default` is the value when it is absent; None where a default depends on other things."""
 
     name: str
-    kind: PropertyKind[T]
+    kind: ValueKind[T]
     default: D
 
     def of(self, properties: Mapping[str, str]) -> T | D:
         """Return the value that a table's properties give, else the default. Raises ValidationError for a text that is not such a value."""
         text = properties.get(self.name)
-        return self.default if text is None else self.kind.parse(self.name, text)
+        return self.default if text is None else _parsed(self.name, self.kind, text)
 
     def given(self, properties: Mapping[str, str]) -> T | None:
         """Return the value, None when the property is not set."""
         text = properties.get(self.name)
-        return None if text is None else self.kind.parse(self.name, text)
+        return None if text is None else _parsed(self.name, self.kind, text)
 
     def text(self, properties: Mapping[str, str]) -> str | None:
         """Return the stored text, unchecked."""
@@ -67,78 +49,31 @@ class ColumnProperty(Generic[T]):
     TXN_MARK, are of the same kind, with the writer's name in place of the column's.)"""
 
     prefix: str
-    kind: PropertyKind[T]
+    kind: ValueKind[T]
 
     def of(self, properties: Mapping[str, str]) -> dict[str, T]:
         """Return the value of each column that has one, by its full name."""
-        return {column: self.kind.parse(self.prefix + column, text) for column, text in self.texts(properties).items()}
+        return {column: _parsed(self.prefix + column, self.kind, text) for column, text in self.texts(properties).items()}
 
     def texts(self, properties: Mapping[str, str]) -> dict[str, str]:
         """Return the stored text of each column that has one, unchecked, by its full name."""
         return {key[len(self.prefix) :]: text for key, text in properties.items() if key.startswith(self.prefix)}
 
 
-# -- kinds ----------------------------------------------------------------------------------------------------------------------------
-
-UNITS: Final = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
-_TRUTHS = {"true": True, "false": False}
+def _parsed(name: str, kind: ValueKind[T], text: str) -> T:
+    return kind.parse(f"Table property {name}", text, ValidationError)
 
 
-def _matching(pattern: str, description: str, convert: Callable[[str], T], strips: bool = True) -> PropertyKind[T]:
-    compiled = re.compile(pattern, re.IGNORECASE)
+# -- kinds that only properties have --------------------------------------------------------------------------------------------------
 
-    def read(text: str) -> T:
-        if not compiled.fullmatch(text):
-            raise ValueError(text)
-        return convert(text)
-
-    return PropertyKind(read, description, strips)
-
-
-def _one_of(*words: str) -> PropertyKind[str]:
-    wanted = " or ".join(words) if len(words) == 2 else f"one of {', '.join(words)}"
-    return _matching("|".join(map(re.escape, words)), wanted, str.lower)
-
-
-def _fraction(text: str) -> float:
-    if not 0 < (number := float(text)) < 1:
-        raise ValueError(text)
-    return number
-
-
-def size_in_bytes(text: str) -> int:
-    """Parse a number of bytes such as `64MB`, `1g`, `4096`. Raises ValueError."""
-    match = re.fullmatch(r"(\d+)\s*([kmg]?b?)", text.strip(), re.IGNORECASE)
-    if match is None:
-        raise ValueError(text)
-    return int(match[1]) * UNITS[match[2].lower()]
-
-
-def _positive_size(text: str) -> int:
-    if (size := size_in_bytes(text)) <= 0:
-        raise ValueError(text)
-    return size
-
-
-NATURAL = _matching(r"\d+", "a whole number of at least 0", int)
-POSITIVE = _matching(r"0*[1-9]\d*", "a whole number above 0", int)
-WHOLE = _matching(r"[+-]?\d+", "a whole number", str)
-FRACTION = PropertyKind(_fraction, "a number between 0 and 1")
-BOOLEAN = PropertyKind(lambda text: _truth(text), "true or false")
-SIZE = PropertyKind(_positive_size, "a size in bytes")
-WORD = PropertyKind(str.lower, "a name")
-TEXT = PropertyKind(str, "text")
-LOCATION = _matching(r"(/|file:/|(?!file:)[a-z][a-z0-9+.-]*:).*", "an absolute location (/… or a scheme)", str, strips=False)
-METRICS = _matching(r"none|counts|full|truncate\([1-9]\d*\)", "a metrics mode: none, counts, truncate(n), full", str.lower)
-MAPPING = PropertyKind(parse_name_mapping, "a name mapping in JSON")
-OBJECT = PropertyKind(lambda text: _object(text), "an object in JSON")
-MARK = PropertyKind(lambda text: _mark(text), 'the mark of a write, {"number": n, "snapshot-id": id or null, "digest": text}')
-
-
-def _truth(text: str) -> bool:
-    if (truth := _TRUTHS.get(text.lower())) is None:
-        raise ValueError(text)
-    return truth
+WHOLE = matching(r"[+-]?\d+", "a whole number", str)
+WORD = ValueKind(str.lower, "a name")
+ANY = ValueKind(str, "text")
+LOCATION = matching(r"(/|file:/|(?!file:)[a-z][a-z0-9+.-]*:).*", "an absolute location (/… or a scheme)", str, as_given=True)
+METRICS = matching(r"none|counts|full|truncate\([1-9]\d*\)", "a metrics mode: none, counts, truncate(n), full", str.lower)
+MAPPING = ValueKind(parse_name_mapping, "a name mapping in JSON")
+OBJECT = ValueKind(lambda text: _object(text), "an object in JSON")
+MARK = ValueKind(lambda text: _mark(text), 'the mark of a write, {"number": n, "snapshot-id": id or null, "digest": text}')
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -166,12 +101,12 @@ TABLE_PROPERTIES: Final[dict[str, TableProperty[Any, Any]]] = {}
 COLUMN_PROPERTIES: Final[dict[str, ColumnProperty[Any]]] = {}
 
 
-def _property(name: str, kind: PropertyKind[T], default: D) -> TableProperty[T, D]:
+def _property(name: str, kind: ValueKind[T], default: D) -> TableProperty[T, D]:
     TABLE_PROPERTIES[name] = property_ = TableProperty(name, kind, default)
     return property_
 
 
-def _of_format(name: str, kind: PropertyKind[T], default: D) -> TableProperty[T, D]:
+def _of_format(name: str, kind: ValueKind[T], default: D) -> TableProperty[T, D]:
     """Describe a property `write.<format>.…`, which delete files have as `write.delete.<format>.…` as well (see
     `properties_of_deletes`)."""
     deletes = name.replace("write.", "write.delete.", 1)
@@ -179,7 +114,7 @@ def _of_format(name: str, kind: PropertyKind[T], default: D) -> TableProperty[T,
     return _property(name, kind, default)
 
 
-def _of_columns(prefix: str, kind: PropertyKind[T]) -> ColumnProperty[T]:
+def _of_columns(prefix: str, kind: ValueKind[T]) -> ColumnProperty[T]:
     COLUMN_PROPERTIES[prefix] = property_ = ColumnProperty(prefix, kind)
     return property_
 
@@ -191,24 +126,24 @@ DISTRIBUTIONS: Final = ("none", "hash", "range")
 GRANULARITIES: Final = ("file", "partition")
 ISOLATION_LEVELS: Final = ("serializable", "snapshot")
 _CHANGES = ("delete", "update", "merge")
-_MODES, _DISTRIBUTION = _one_of(COPY_ON_WRITE, MERGE_ON_READ), _one_of(*DISTRIBUTIONS)
+_MODES, _DISTRIBUTION = one_of(COPY_ON_WRITE, MERGE_ON_READ), one_of(*DISTRIBUTIONS)
 
 # How rows become files.
-DATA_FORMAT = _property("write.format.default", _one_of(*FORMATS), "parquet")
-DELETE_FORMAT = _property("write.delete.format.default", _one_of(*FORMATS), None)
+DATA_FORMAT = _property("write.format.default", one_of(*FORMATS), "parquet")
+DELETE_FORMAT = _property("write.delete.format.default", one_of(*FORMATS), None)
 TARGET_FILE_SIZE = _property("write.target-file-size-bytes", POSITIVE, 536_870_912)
 DELETE_TARGET_FILE_SIZE = _property("write.delete.target-file-size-bytes", POSITIVE, 67_108_864)
-DELETE_GRANULARITY = _property("write.delete.granularity", _one_of(*GRANULARITIES), "file")
+DELETE_GRANULARITY = _property("write.delete.granularity", one_of(*GRANULARITIES), "file")
 CHANGE_MODE = {k: _property(f"write.{k}.mode", _MODES, COPY_ON_WRITE) for k in _CHANGES}
-CHANGE_ISOLATION = {k: _property(f"write.{k}.isolation-level", _one_of(*ISOLATION_LEVELS), "serializable") for k in _CHANGES}
+CHANGE_ISOLATION = {k: _property(f"write.{k}.isolation-level", one_of(*ISOLATION_LEVELS), "serializable") for k in _CHANGES}
 CHANGE_DISTRIBUTION = {k: _property(f"write.{k}.distribution-mode", _DISTRIBUTION, None) for k in _CHANGES}
 DISTRIBUTION = _property("write.distribution-mode", _DISTRIBUTION, None)
 SPARK_FANOUT = _property("write.spark.fanout.enabled", BOOLEAN, False)
 SPARK_ACCEPT_ANY_SCHEMA = _property("write.spark.accept-any-schema", BOOLEAN, False)
 SPARK_ADVISORY_PARTITION_SIZE = _property("write.spark.advisory-partition-size-bytes", SIZE, None)
 DATA_PATH = _property("write.data.path", LOCATION, None)
-OLD_DATA_PATHS = tuple(_property(name, TEXT, None) for name in ("write.object-storage.path", "write.folder-storage.path"))
-LOCATION_PROVIDERS = tuple(_property(f"write.{name}.impl", TEXT, None) for name in ("location-provider", "py-location-provider"))
+OLD_DATA_PATHS = tuple(_property(name, ANY, None) for name in ("write.object-storage.path", "write.folder-storage.path"))
+LOCATION_PROVIDERS = tuple(_property(f"write.{name}.impl", ANY, None) for name in ("location-provider", "py-location-provider"))
 OBJECT_STORAGE = _property("write.object-storage.enabled", BOOLEAN, False)
 OBJECT_STORAGE_PARTITIONED_PATHS = _property("write.object-storage.partitioned-paths", BOOLEAN, True)
 METRICS_DEFAULT = _property("write.metadata.metrics.default", METRICS, None)
@@ -221,7 +156,7 @@ PARQUET_LEVEL = _of_format("write.parquet.compression-level", WHOLE, None)
 PARQUET_ROW_GROUP_SIZE = _of_format("write.parquet.row-group-size-bytes", POSITIVE, 134_217_728)
 PARQUET_PAGE_SIZE = _of_format("write.parquet.page-size-bytes", POSITIVE, None)
 PARQUET_PAGE_ROWS = _of_format("write.parquet.page-row-limit", POSITIVE, None)
-PARQUET_PAGE_VERSION = _of_format("write.parquet.page-version", _one_of("v1", "v2"), "v1")
+PARQUET_PAGE_VERSION = _of_format("write.parquet.page-version", one_of("v1", "v2"), "v1")
 PARQUET_DICTIONARY_SIZE = _of_format("write.parquet.dict-size-bytes", POSITIVE, None)
 PARQUET_BLOOM_FILTER_MAX = _of_format("write.parquet.bloom-filter-max-bytes", POSITIVE, 1 << 20)
 PARQUET_SHRED_VARIANTS = _of_format("write.parquet.shred-variants", BOOLEAN, False)
@@ -233,17 +168,17 @@ PARQUET_BLOOM_FILTER_NDV = _of_columns("write.parquet.bloom-filter-ndv.column.",
 
 # ORC and Avro.
 ORC_CODEC = _of_format("write.orc.compression-codec", WORD, "zlib")
-ORC_STRATEGY = _of_format("write.orc.compression-strategy", _one_of("speed", "compression"), "speed")
+ORC_STRATEGY = _of_format("write.orc.compression-strategy", one_of("speed", "compression"), "speed")
 ORC_STRIPE_SIZE = _of_format("write.orc.stripe-size-bytes", POSITIVE, 67_108_864)
 ORC_BLOCK_SIZE = _of_format("write.orc.block-size-bytes", POSITIVE, None)
-ORC_BLOOM_FILTER_COLUMNS = _of_format("write.orc.bloom.filter.columns", TEXT, None)
+ORC_BLOOM_FILTER_COLUMNS = _of_format("write.orc.bloom.filter.columns", ANY, None)
 ORC_BLOOM_FILTER_FPP = _of_format("write.orc.bloom.filter.fpp", FRACTION, 0.05)
 AVRO_CODEC = _of_format("write.avro.compression-codec", WORD, "gzip")
 AVRO_LEVEL = _of_format("write.avro.compression-level", WHOLE, None)
 
 # How commits are made and kept.
 METADATA_PATH = _property("write.metadata.path", LOCATION, None)
-METADATA_CODEC = _property("write.metadata.compression-codec", _one_of("none", "gzip"), "none")
+METADATA_CODEC = _property("write.metadata.compression-codec", one_of("none", "gzip"), "none")
 METADATA_PREVIOUS_VERSIONS = _property("write.metadata.previous-versions-max", NATURAL, 100)
 METADATA_DELETE_AFTER_COMMIT = _property("write.metadata.delete-after-commit.enabled", BOOLEAN, False)
 MANIFEST_CODEC = _property("write.manifest.compression-codec", WORD, "gzip")
@@ -260,7 +195,7 @@ HIVE_LOCK_ENABLED = _property("engine.hive.lock-enabled", BOOLEAN, None)
 EXPIRE_MAX_SNAPSHOT_AGE = _property("history.expire.max-snapshot-age-ms", NATURAL, 432_000_000)
 EXPIRE_MIN_SNAPSHOTS = _property("history.expire.min-snapshots-to-keep", POSITIVE, 1)
 EXPIRE_MAX_REF_AGE = _property("history.expire.max-ref-age-ms", NATURAL, 2**63 - 1)
-ENCRYPTION_KEY = _property("encryption.key-id", TEXT, None)
+ENCRYPTION_KEY = _property("encryption.key-id", ANY, None)
 
 
 @dataclass(frozen=True)
@@ -327,7 +262,7 @@ def check_values(properties: Mapping[str, str]) -> None:
     for key, text in properties.items():
         property_ = TABLE_PROPERTIES.get(key) or next((p for prefix, p in COLUMN_PROPERTIES.items() if key.startswith(prefix)), None)
         if property_ is not None:
-            property_.kind.parse(key, text)
+            _parsed(key, property_.kind, text)
 
 
 def properties_of_deletes(properties: Mapping[str, str]) -> dict[str, str]:

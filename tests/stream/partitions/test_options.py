@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from frazil.errors import InvalidInput, Unsupported
-from frazil.spec.durations import duration_ms
+from frazil.spec.durations import milliseconds
 from frazil.stream.partitions.commit_hook import partition_commit_of
 from frazil.stream.partitions.options import is_partition_option, partition_commit_options
 
@@ -48,7 +48,7 @@ def test_callables_alone_mean_the_policy_custom():
     ],
 )
 def test_durations_are_those_of_flink(text, expected):
-    assert duration_ms("d", text) == expected
+    assert milliseconds(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "soon", "1 fortnight", "-1 s", "1.5 h", "1 h 30 min", "7 mss"])

@@ -8,8 +8,7 @@ from typing import Any
 
 from frazil.catalog.hive import ACCESS_PROPERTIES
 from frazil.errors import InvalidInput, Unsupported
-from frazil.spec.durations import duration_ms
-from frazil.spec.properties import size_in_bytes
+from frazil.spec.kinds import DURATION, size_in_bytes
 from frazil.stream.partitions.zones import zone_of
 
 PROCESS_TIME, PARTITION_TIME, IDLE = TRIGGERS = ("process-time", "partition-time", "idle")
@@ -115,7 +114,7 @@ def partition_commit_options(options: Mapping[str, Any], policies: Sequence[Call
     parsed = PartitionCommitOptions(
         policies=kinds,
         trigger=_one_of(_COMMIT + "trigger", take(_COMMIT + "trigger", PROCESS_TIME), TRIGGERS),
-        delay_ms=duration_ms(_COMMIT + "delay", take(_COMMIT + "delay", "0 s")),
+        delay_ms=DURATION.parse(_COMMIT + "delay", take(_COMMIT + "delay", "0 s"), option=_COMMIT + "delay"),
         zone=_zone(str(take(_COMMIT + "watermark-time-zone", "UTC"))),
         end_input=_flag(_COMMIT + "end-input", take(_COMMIT + "end-input", False)),
         success_file=_file_name(str(take(_COMMIT + "success-file.name", "_SUCCESS"))),
@@ -128,7 +127,7 @@ def partition_commit_options(options: Mapping[str, Any], policies: Sequence[Call
         on_unparsable=_one_of(_EXTRACTOR + "on-unparsable", take(_EXTRACTOR + "on-unparsable", "fail"), ("fail", "warn")),
         default_name=str(take("partition.default-name", "__DEFAULT_PARTITION__")),
         watermark_column=_text(take("watermark-column")),
-        watermark_delay_ms=duration_ms("watermark-delay", take("watermark-delay", "0 s")),
+        watermark_delay_ms=DURATION.parse("watermark-delay", take("watermark-delay", "0 s"), option="watermark-delay"),
         merge_target=None if take("compaction.file-size") is None else _size("compaction.file-size", take("compaction.file-size")),
         metastore_uri=_text(take(_COMMIT + "metastore.uri")),
         metastore_table=_text(take(_COMMIT + "metastore.table")),

@@ -18,7 +18,7 @@ from frazil.ops.reading import predicate_of
 from frazil.scan.options import split_options
 from frazil.scan.read_hints import VECTORIZATION, VECTORIZED, ReadHint, check_hints
 from frazil.scan.snapshot_ref import to_milliseconds
-from frazil.spec.durations import duration_ms
+from frazil.spec.kinds import DURATION
 from frazil.spec.snapshot import MAIN_BRANCH
 
 
@@ -170,7 +170,8 @@ def stream_options(
     names = texts.get("selected-fields")
     return StreamOptions(
         strategy, _number(texts, "start-snapshot-id", low=None), texts.get("start-tag"), _time(texts, zone),
-        branch or texts.get("branch", MAIN_BRANCH), duration_ms("monitor-interval", texts.get("monitor-interval", "60s")),
+        branch or texts.get("branch", MAIN_BRANCH),
+        DURATION.parse("monitor-interval", texts.get("monitor-interval", "60s"), option="monitor-interval"),
         _failures(texts), _limits(texts), skips, with_changes, _one_of(texts, "on-expired"), _one_of(texts, "on-rollback"), order, column,
         _unit(texts, column), ("*",) if names is None else _names(names), _filter(options, texts),
         _flag(texts, "case-sensitive", case_sensitive), zone, splits,

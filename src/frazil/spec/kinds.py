@@ -1,0 +1,130 @@
+"""Define the kinds of values that options and table properties have: truths, numbers, sizes, durations, choices, names. Each is read from
+text in one way."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+from frazil.errors import FrazilError, InvalidInput
+from frazil.spec.durations import milliseconds
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class ValueKind(Generic[T]):
+    """Describe a type of values. `read` makes a value of the stripped text and raises ValueError; `description` completes "must be …".
+
+    `as_given`: `read` gets what was given, such as a list, with the blanks around a text. `choices`: the words that it takes, if it takes
+    these only."""
+
+    read: Callable[[Any], T]
+    description: str
+    as_given: bool = False
+    choices: tuple[str, ...] = ()
+
+    def parse(self, label: str, given: Any, error: type[InvalidInput] = InvalidInput, **facts: Any) -> T:
+        """Parse a value. Raises `error` with what `label` names, the value and what it takes."""
+        try:
+            return self.read(given if self.as_given else str(given).strip())
+        except ValueError as e:
+            why = f" ({e.message})" if isinstance(e, FrazilError) else ""
+            raise error(f"{label} must be {self.description}{why}, not {given!r}.", **facts) from None
+
+
+def matching(pattern: str, description: str, convert: Callable[[str], T], as_given: bool = False) -> ValueKind[T]:
+    """Return the kind of texts that a regular expression matches, in any case."""
+    compiled = re.compile(pattern, re.IGNORECASE)
+
+    def read(text: str) -> T:
+        if not compiled.fullmatch(text):
+            raise ValueError(text)
+        return convert(text)
+
+    return ValueKind(read, description, as_given)
+
+
+def one_of(*words: str) -> ValueKind[str]:
+    """Return the kind of some words, in any case."""
+
+    def read(text: str) -> str:
+        if (word := next((w for w in words if w.lower() == text.lower()), None)) is None:
+            raise ValueError(text)
+        return word
+
+    return ValueKind(read, " or ".join(words) if len(words) == 2 else f"one of {', '.join(words)}", choices=words)
+
+
+def whole(least: int | None = None) -> ValueKind[int]:
+    """Return the kind of whole numbers of at least `least`."""
+
+    def read(text: str) -> int:
+        if not re.fullmatch(r"[+-]?[0-9]+", text) or (least is not None and int(text) < least):
+            raise ValueError(text)
+        return int(text)
+
+    return ValueKind(read, "a whole number" if least is None else f"a whole number of at least {least}")
+
+
+def between(low: float, high: float, description: str, with_high: bool = False) -> ValueKind[float]:
+    """Return the kind of numbers above `low` and below `high`, or up to it."""
+
+    def read(text: str) -> float:
+        number = float(text)
+        if not (low < number < high or (with_high and number == high)):
+            raise ValueError(text)
+        return number
+
+    return ValueKind(read, description)
+
+
+_BYTES: Final = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
+
+
+def size_in_bytes(text: str) -> int:
+    """Parse a number of bytes such as `64MB`, `1g`, `4096`. Raises ValueError."""
+    match = re.fullmatch(r"(\d+)\s*([kmg]?b?)", text.strip(), re.IGNORECASE)
+    if match is None:
+        raise ValueError(text)
+    return int(match[1]) * _BYTES[match[2].lower()]
+
+
+def _positive_size(text: str) -> int:
+    if (size := size_in_bytes(text)) <= 0:
+        raise ValueError(text)
+    return size
+
+
+def _text(given: Any) -> str:
+    if not isinstance(given, str):
+        raise ValueError(given)
+    return given
+
+
+def _name(given: Any) -> str:
+    if not (name := _text(given)).strip():
+        raise ValueError(given)
+    return name
+
+
+def _names(given: Any) -> tuple[str, ...]:
+    parts = [p.strip() for p in given.split(",")] if isinstance(given, str) else given
+    if not isinstance(parts, Sequence) or not parts or not all(isinstance(p, str) and p for p in parts):
+        raise ValueError(given)
+    return tuple(parts)
+
+
+_TRUTHS: Final = {"true": True, "false": False}
+BOOLEAN = ValueKind(lambda text: _TRUTHS[one_of(*_TRUTHS).read(text)], "true or false")
+NATURAL, POSITIVE, INTEGER = whole(0), whole(1), whole()
+FRACTION = between(0, 1, "a number between 0 and 1")
+SHARE = between(0, 1, "above 0 and at most 1", with_high=True)
+FACTOR = between(0, float("inf"), "a number above 0")
+SIZE = ValueKind(_positive_size, "a size in bytes")
+DURATION = ValueKind(milliseconds, "a duration such as 30 min, 1 h or 1 d", as_given=True)
+TEXT = ValueKind(_text, "text", as_given=True)
+NAME = ValueKind(_name, "text", as_given=True)
+NAMES = ValueKind(_names, "a list of names, or names with commas between them", as_given=True)

@@ -1,0 +1,128 @@
+"""Define options of reads, writes and procedures: the name, kind, default and verbs of each, as `spec.properties` defines table properties.
+
+An `OptionTable` holds the options that are given together and reads them, in one way for all tables; rules about several options are for
+its users. Adding an option is one entry of its table.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Generic, TypeVar
+
+from frazil.errors import InvalidInput, Unsupported
+from frazil.spec.kinds import ValueKind
+
+T = TypeVar("T")
+D = TypeVar("D")
+
+
+@dataclass(frozen=True)
+class Option(Generic[T, D]):
+    """Describe one option. `default` is the value when it is absent; None where a default depends on other things.
+
+    `field`: of the class that holds the parsed options, if the value goes there as it is. `verbs`: to which it means something, all
+    without them; `why` says why it means nothing to the others. `aliases`: other spellings. For the documents: `text` says what it does,
+    `otherwise` what holds without it, if this is not the default.
+    """
+
+    name: str
+    kind: ValueKind[T]
+    default: D
+    field: str = ""
+    text: str = ""
+    otherwise: str = ""
+    verbs: tuple[str, ...] = ()
+    why: str = ""
+    aliases: tuple[str, ...] = ()
+
+    def of(self, values: Mapping[str, Any]) -> T | D:
+        """Return the value that was read by an `OptionTable`, else the default."""
+        value: T | D = values.get(self.name, self.default)
+        return value
+
+    def means_something_to(self, verb: str | None) -> bool:
+        """Tell whether a verb has a use for the option."""
+        return verb is None or not self.verbs or verb in self.verbs
+
+
+def folded(name: Any) -> str:
+    """Normalise an option's name: in lower case, with `-` for `_` and, since keywords have no dots, for `.`."""
+    return str(name).strip().lower().replace("_", "-").replace(".", "-")
+
+
+def did_you_mean(name: str, names: Collection[str]) -> str:
+    """Suggest the option whose name a misspelt one resembles, as a sentence after a blank; the empty text where it resembles none."""
+    by_folded = {folded(n): n for n in names}
+    near = difflib.get_close_matches(folded(name), by_folded, 1, 0.8)
+    return f" Did you mean {by_folded[near[0]]!r}?" if near else ""
+
+
+@dataclass(frozen=True)
+class OptionTable:
+    """Hold options that are given together. `noun`: what they are called in errors, as in "write option" or "option of partition commit".
+    `refused`: options of other engines that are not served, each with the reason or what to write instead. `more`: what else may be given,
+    for the list of names in errors."""
+
+    noun: str
+    options: tuple[Option[Any, Any], ...]
+    refused: Mapping[str, str] = field(default_factory=dict)
+    more: tuple[str, ...] = ()
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(o.name for o in self.options)
+
+    @cached_property
+    def _by_folded(self) -> Mapping[str, Option[Any, Any]]:
+        return {folded(n): o for o in self.options for n in (o.name, *o.aliases)}
+
+    @cached_property
+    def _reasons(self) -> Mapping[str, str]:
+        return {folded(n): reason for n, reason in self.refused.items()}
+
+    def label(self, name: str) -> str:
+        """Name an option at the beginning of a message: `Write option 'branch'`."""
+        return f"{self.noun.split(' of ')[0].capitalize()} {name!r}"
+
+    def find(self, key: Any) -> Option[Any, Any] | None:
+        """Return the option that a name, however it is spelt, stands for; None where there is none."""
+        return self._by_folded.get(folded(key))
+
+    def named(self, key: Any) -> Option[Any, Any]:
+        """Return the option that a name stands for. Raises Unsupported for one that is refused, InvalidInput for an unknown one."""
+        if (reason := self._reasons.get(folded(key))) is not None:
+            raise Unsupported(f"{self.label(str(key))} is not supported here: {reason}.", option=key)
+        if (option := self.find(key)) is None:
+            names = ", ".join(sorted((*self.names, *self.more)))
+            raise InvalidInput(f"Unknown {self.noun}: {key!r}.{did_you_mean(key, self.names)}", hint=f"Known: {names}.", option=key)
+        return option
+
+    def read(self, given: Mapping[str, Any], verb: str | None = None, label: str | None = None) -> dict[str, Any]:
+        """Parse options as a caller gives them; returns those that are not None by their names. `label` with `{}` for the name: what
+        messages call an option, if it is not the table's noun.
+
+        Raises InvalidInput for an unknown option, for a value that is not of its kind, for an option that is given twice, and for one that
+        means nothing to the verb; Unsupported for one that is refused.
+        """
+        values: dict[str, Any] = {}
+        for key, value in given.items():
+            option = self.named(key)
+            if value is None:
+                continue
+            if not option.means_something_to(verb):
+                reason = f": {option.why}" if option.why else ""
+                hint = f"Leave it out: it belongs to {', '.join(option.verbs)}."
+                raise InvalidInput(f"{self.label(option.name)} means nothing to {verb}{reason}.", hint=hint, option=option.name)
+            called = label.format(option.name) if label else self.label(option.name)
+            parsed = option.kind.parse(called, value, option=option.name)
+            if values.setdefault(option.name, parsed) != parsed:
+                text = f"{called} is given twice, as {values[option.name]!r} and as {parsed!r}."
+                raise InvalidInput(text, hint="Give it once.", option=option.name)
+        return values
+
+    def fields(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values that were read by the fields that hold them as they are."""
+        return {o.field: values[o.name] for o in self.options if o.field and o.name in values}
