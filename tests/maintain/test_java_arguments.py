@@ -235,7 +235,7 @@ def test_options_of_rewrite_data_files_have_javas_names_and_defaults(home: Catal
         listed = str(caught.value)
         assert all(name in listed for name in known)
         for name in (OF_DATA_FILES | OF_SORTS | OF_CURVES).keys() - known.keys():
-            with pytest.raises(InvalidInput, match=f"{name}.* means nothing for strategy"):
+            with pytest.raises(InvalidInput, match=f"{name}.* means nothing to {strategy}"):
                 compaction_options({name: 1}, t.metadata, strategy)
     partial = compaction_options({"partial-progress.enabled": True, "partial-progress.max-commits": 4}, t.metadata, "binpack")
     assert (partial.commits, partial.failed_commits) == (4, 4)
@@ -246,7 +246,7 @@ def test_options_of_rewrite_position_delete_files_have_javas_names_and_defaults(
     compared(delete_rewrite_options({}, t.metadata), SIZES, 1000)
     with pytest.raises(InvalidInput, match="Unknown option") as caught:
         delete_rewrite_options({"output-spec-id": 0}, t.metadata)
-    assert set(str(caught.value).split("The options are ")[1].rstrip(".").split(", ")) == set(SIZES)
+    assert set(str(caught.value).split("Known: ")[1].rstrip(".").split(", ")) == set(SIZES)
     newest = home.create_table("db.v3", "id bigint", format_version=3)
     assert delete_rewrite_options({}, newest.metadata).rewrite_all, "Java's sizes count there, too; ours take all that is left of version 2"
 

@@ -62,11 +62,13 @@ def test_options_are_parted_from_those_of_the_stream():
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"maintenance.compact.every-commits": 3}, "is not an option of maintenance"),
-        ({"maintenance.rewrite.every-moons": 3}, "is not a trigger"),
+        ({"maintenance.compact.every-commits": 3}, "Unknown option of maintenance: .*<task>.every-commits.* of convert, expire, manifests, orphans, rewrite"),
+        ({"maintenance.rewrite.every-moons": 3}, "Unknown option of maintenance"),
         ({"maintenance.rewrite.every-commits": 0}, "at least 1"),
         ({"maintenance.rewrite.enabled": "perhaps"}, "true or false"),
         ({"maintenance.rewrite.every-interval": "soon"}, "must be a duration"),
+        ({"maintenance.rewrite.every-interval": "0 s"}, "must be a duration above 0"),
+        ({"maintenance.rewrite.every-commits": 3, "maintenance.rewrite.every_commits": 4}, "given twice"),
         ({"maintenance.rewrite.strategy": "sort"}, "Nothing says when"),
     ],
 )

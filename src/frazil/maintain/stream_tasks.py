@@ -7,7 +7,7 @@ while.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from frazil.commit.apply import now_millis
 from frazil.errors import InvalidInput
@@ -20,11 +20,12 @@ from frazil.maintain.procedures import PROCEDURES
 from frazil.maintain.remove_orphan_files import OrphanRequest, remove_orphan_files, request_of
 from frazil.maintain.retention import RetentionRequest
 from frazil.maintain.rewrite_manifests import rewrite_manifests
-from frazil.maintain.triggers import PREFIX, UpkeepOptions, flag
+from frazil.maintain.triggers import PREFIX, UpkeepOptions
 from frazil.maintain.upkeep import RunTask, Told, Upkeep
-from frazil.spec.kinds import DURATION
+from frazil.spec.kinds import BOOLEAN, DURATION, NATURAL, POSITIVE, ValueKind
 from frazil.spec.metadata import TableMetadata
 
+T = TypeVar("T")
 Arguments = Mapping[str, Any]
 _LEAST_AGE_MS = 86_400_000
 _WORDS = {p.task.name: p.task for p in PROCEDURES if p.task is not None}
@@ -53,15 +54,15 @@ def _convert(arguments: Arguments, metadata: TableMetadata) -> RunTask:
 def _manifests(arguments: Arguments, metadata: TableMetadata) -> RunTask:
     """Rewrite the manifests of main; a stream into another branch cannot have it."""
     _refuse_others("manifests", arguments)
-    spec_id = _whole("manifests", "spec-id", arguments.get("spec-id"), 0)
+    spec_id = _value("manifests", "spec-id", NATURAL, arguments)
     return lambda table, branch: rewrite_manifests(table, spec_id)
 
 
 def _expire(arguments: Arguments, metadata: TableMetadata) -> RunTask:
     _refuse_others("expire", arguments)
-    age = _age("expire", "max-snapshot-age", arguments.get("max-snapshot-age"), 0)
-    retain = _whole("expire", "retain-last", arguments.get("retain-last"), 1)
-    clean = flag(f"{PREFIX}expire.clean-expired-metadata", arguments.get("clean-expired-metadata", "false"))
+    age = _value("expire", "max-snapshot-age", DURATION, arguments)
+    retain = _value("expire", "retain-last", POSITIVE, arguments)
+    clean = _value("expire", "clean-expired-metadata", BOOLEAN, arguments) or False
 
     def run(table: MaintainedTable, branch: str) -> ProcedureResult:
         older_than = None if age is None else now_millis() - age
@@ -72,7 +73,10 @@ def _expire(arguments: Arguments, metadata: TableMetadata) -> RunTask:
 
 def _orphans(arguments: Arguments, metadata: TableMetadata) -> RunTask:
     _refuse_others("orphans", arguments)
-    age = _age("orphans", "min-age", arguments.get("min-age"), _LEAST_AGE_MS)
+    age = _value("orphans", "min-age", DURATION, arguments)
+    if age is not None and age < _LEAST_AGE_MS:
+        name = f"{PREFIX}orphans.min-age"
+        raise InvalidInput(f"{name} must be at least a day, since younger files may belong to writes that are running.", option=name)
     location, mode = arguments.get("location"), arguments.get("prefix-mismatch-mode")
 
     def request() -> OrphanRequest:
@@ -95,19 +99,6 @@ def _refuse_others(task: str, arguments: Arguments) -> None:
             raise InvalidInput(f"{PREFIX}{task} has no argument {word!r}.", hint=hint, option=f"{PREFIX}{task}.{word}")
 
 
-def _age(task: str, word: str, value: Any, least: int) -> int | None:
-    if value is None:
-        return None
+def _value(task: str, word: str, kind: ValueKind[T], arguments: Arguments) -> T | None:
     name = f"{PREFIX}{task}.{word}"
-    if (age := DURATION.parse(name, value, option=name)) < least:
-        raise InvalidInput(f"{name} must be at least a day, since younger files may belong to writes that are running.", option=name)
-    return age
-
-
-def _whole(task: str, word: str, value: Any, least: int) -> int | None:
-    if value is None:
-        return None
-    name = f"{PREFIX}{task}.{word}"
-    if not str(value).strip().isdigit() or int(value) < least:
-        raise InvalidInput(f"{name} must be a whole number of at least {least}, not {value!r}.", option=name)
-    return int(value)
+    return None if (value := arguments.get(word)) is None else kind.parse(name, value, option=name)

@@ -13,15 +13,16 @@ from itertools import islice
 from typing import Any
 
 from frazil.commit.history import holds_the_same_rows
-from frazil.errors import InvalidInput, ValidationError
+from frazil.errors import InvalidInput
 from frazil.maintain.lease import LEASE_SECONDS
 from frazil.maintain.procedures import PROCEDURES
-from frazil.spec.kinds import BOOLEAN, DURATION
+from frazil.spec import kinds
+from frazil.spec.kinds import BOOLEAN, DURATION, POSITIVE, ValueKind
 from frazil.spec.metadata import TableMetadata
+from frazil.spec.options import Option, OptionTable
 from frazil.spec.snapshot import Snapshot
 
 PREFIX = "maintenance."
-LEASE_DURATION, RATE_LIMIT = f"{PREFIX}lease-duration", f"{PREFIX}rate-limit"
 TASKS = tuple(p.task.name for p in PROCEDURES if p.task is not None)
 """In the order in which tasks run that are due at the same time: what one leaves, the next removes."""
 READ_BACK = 100
@@ -66,71 +67,55 @@ class UpkeepOptions:
     rest_seconds: float = 0.0
 
 
+_ENABLED, _EVERY = "enabled", "every-"
+_LEASE = Option(f"{PREFIX}lease-duration", DURATION, LEASE_SECONDS * 1000)
+_REST = Option(f"{PREFIX}rate-limit", DURATION, 0)
+_WORDS: Mapping[str, ValueKind[Any]] = {
+    _ENABLED: BOOLEAN, f"{_EVERY}{INTERVAL}": kinds.INTERVAL, **{f"{_EVERY}{count}": POSITIVE for count in COUNTS},
+}
+_OPTIONS = OptionTable(
+    "option of maintenance",
+    (_LEASE, _REST, *(Option(f"{PREFIX}{task}.{word}", kind, None) for task in TASKS for word, kind in _WORDS.items())),
+    listed=(_LEASE.name, _REST.name, *(f"{PREFIX}<task>.{w}" for w in _WORDS), f"{PREFIX}<task>.<argument> of {', '.join(sorted(TASKS))}"),
+)
+
+
 def upkeep_options(options: Mapping[str, Any]) -> tuple[UpkeepOptions | None, dict[str, Any]]:
     """Separate the options of upkeep from others, and check them; None where there are none.
 
     Raises InvalidInput for tasks and values that are not valid, and for arguments of a task without anything that triggers it.
     """
-    own = {k.lower().replace("_", "-"): v for k, v in options.items() if k.lower().startswith(PREFIX) and v is not None}
+    own = {k: v for k, v in options.items() if k.lower().startswith(PREFIX) and v is not None}
     rest = {k: v for k, v in options.items() if not k.lower().startswith(PREFIX)}
     if not own:
         return None, rest
-    arguments_by_task: dict[str, dict[str, Any]] = {}
-    seconds = {LEASE_DURATION: float(LEASE_SECONDS), RATE_LIMIT: 0.0}
-    for name, value in own.items():
-        task, _, word = name[len(PREFIX) :].partition(".")
-        if name in seconds:
-            seconds[name] = DURATION.parse(name, value, option=name) / 1000
-        elif task not in TASKS or not word:
-            hint = f"{PREFIX}<task>.every-commits and so on, with one of the tasks {', '.join(sorted(TASKS))}; {', '.join(seconds)}."
-            raise InvalidInput(f"{name!r} is not an option of maintenance.", hint=hint, option=name)
-        else:
-            arguments_by_task.setdefault(task, {})[word] = value
-    tasks = (_task(t, arguments_by_task[t]) for t in TASKS if t in arguments_by_task)
-    return UpkeepOptions(tuple(t for t in tasks if t is not None), seconds[LEASE_DURATION], seconds[RATE_LIMIT]), rest
+    arguments = {k: v for k, v in own.items() if _is_argument(k)}
+    values = _OPTIONS.read({k: v for k, v in own.items() if k not in arguments})
+    names = {k: k.lower().replace("_", "-") for k in arguments}
+    tasks = (_task(t, _of_task(t, values), _of_task(t, {names[k]: v for k, v in arguments.items()})) for t in TASKS)
+    return UpkeepOptions(tuple(t for t in tasks if t is not None), _LEASE.of(values) / 1000, _REST.of(values) / 1000), rest
 
 
-def _task(task: str, words: Mapping[str, Any]) -> TaskOptions | None:
-    limits: dict[str, int] = {}
-    arguments: dict[str, Any] = {}
-    enabled: bool | None = None
-    for word, value in words.items():
-        name, counted = f"{PREFIX}{task}.{word}", word.removeprefix("every-")
-        if word == "enabled":
-            enabled = flag(name, value)
-        elif counted == INTERVAL:
-            limits[counted] = _positive(name, DURATION.parse(name, value, option=name))
-        elif counted in COUNTS:
-            limits[counted] = _positive(name, value)
-        elif word.startswith("every-"):
-            hint = f"every-interval, {', '.join(f'every-{c}' for c in COUNTS)}."
-            raise InvalidInput(f"{name!r} is not a trigger of maintenance.", hint=hint, option=name)
-        else:
-            arguments[word] = value
-    if enabled is False:
+def _is_argument(key: str) -> bool:
+    """Tell whether an option is an argument of a task's procedure: neither one of maintenance nor a misspelt trigger."""
+    task, _, word = key.lower().replace("_", "-").removeprefix(PREFIX).partition(".")
+    return _OPTIONS.find(key) is None and task in TASKS and word != "" and not word.startswith(_EVERY)
+
+
+def _of_task(task: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    prefix = f"{PREFIX}{task}."
+    return {name[len(prefix) :]: value for name, value in values.items() if name.startswith(prefix)}
+
+
+def _task(task: str, words: Mapping[str, Any], arguments: Mapping[str, Any]) -> TaskOptions | None:
+    enabled = words.get(_ENABLED)
+    limits = {word.removeprefix(_EVERY): value for word, value in words.items() if word != _ENABLED}
+    if enabled is False or not (words or arguments):
         return None
     if not limits and not enabled:
         hint = f"{PREFIX}{task}.every-commits=10, for example, or {PREFIX}{task}.enabled=true for the usual triggers."
         raise InvalidInput(f"Nothing says when the maintenance task {task} shall run.", hint=hint, option=f"{PREFIX}{task}")
     return TaskOptions(task, limits or DEFAULTS[task], arguments)
-
-
-def flag(name: str, value: Any) -> bool:
-    """Parse an option that is true or false. Raises InvalidInput naming it."""
-    try:
-        return BOOLEAN.parse(name, str(value))
-    except ValidationError:
-        raise InvalidInput(f"{name} must be true or false, not {value!r}.", option=name) from None
-
-
-def _positive(name: str, value: Any) -> int:
-    try:
-        number = int(str(value).strip())
-    except ValueError:
-        number = 0
-    if number < 1:
-        raise InvalidInput(f"{name} must be a whole number of at least 1, not {value!r}.", option=name)
-    return number
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Define the classes of the table format (spec v1, v2, v3): frozen, checked when they are made, without I/O.
 
-Door: the modules themselves (`types`, `schema`, `partitioning`, `sorting`, `transforms`, `snapshot`, `metadata`, `properties`, `kinds`,
-`data_file`, `manifest`, `updates`). Values that these classes hold (defaults, bounds, partition values) are *internal values*: see `types`.
+Door: the modules themselves (`types`, `schema`, `partitioning`, `sorting`, `transforms`, `snapshot`, `metadata`, `properties`, `options`,
+`kinds`, `data_file`, `manifest`, `updates`). Values that these classes hold (defaults, bounds, partition values) are *internal values*:
+see `types`.
 """
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "metadata",
     "misspelt_properties",
     "name_mapping",
+    "options",
     "partition_key",
     "partitioning",
     "properties",

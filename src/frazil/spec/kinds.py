@@ -98,6 +98,12 @@ def _positive_size(text: str) -> int:
     return size
 
 
+def _interval(given: Any) -> int:
+    if (duration := milliseconds(given)) <= 0:
+        raise ValueError(given)
+    return duration
+
+
 def _text(given: Any) -> str:
     if not isinstance(given, str):
         raise ValueError(given)
@@ -125,6 +131,7 @@ SHARE = between(0, 1, "above 0 and at most 1", with_high=True)
 FACTOR = between(0, float("inf"), "a number above 0")
 SIZE = ValueKind(_positive_size, "a size in bytes")
 DURATION = ValueKind(milliseconds, "a duration such as 30 min, 1 h or 1 d", as_given=True)
+INTERVAL = ValueKind(_interval, "a duration above 0, such as 30 min, 1 h or 1 d", as_given=True)
 TEXT = ValueKind(_text, "text", as_given=True)
 NAME = ValueKind(_name, "text", as_given=True)
 NAMES = ValueKind(_names, "a list of names, or names with commas between them", as_given=True)

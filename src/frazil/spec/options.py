@@ -63,13 +63,13 @@ def did_you_mean(name: str, names: Collection[str]) -> str:
 @dataclass(frozen=True)
 class OptionTable:
     """Hold options that are given together. `noun`: what they are called in errors, as in "write option" or "option of partition commit".
-    `refused`: options of other engines that are not served, each with the reason or what to write instead. `more`: what else may be given,
-    for the list of names in errors."""
+    `refused`: options of other engines that are not served, each with the reason or what to write instead. `listed`: the names that errors
+    list, if these are not those of the options."""
 
     noun: str
     options: tuple[Option[Any, Any], ...]
     refused: Mapping[str, str] = field(default_factory=dict)
-    more: tuple[str, ...] = ()
+    listed: tuple[str, ...] = ()
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -96,7 +96,7 @@ class OptionTable:
         if (reason := self._reasons.get(folded(key))) is not None:
             raise Unsupported(f"{self.label(str(key))} is not supported here: {reason}.", option=key)
         if (option := self.find(key)) is None:
-            names = ", ".join(sorted((*self.names, *self.more)))
+            names = ", ".join(self.listed or sorted(self.names))
             raise InvalidInput(f"Unknown {self.noun}: {key!r}.{did_you_mean(key, self.names)}", hint=f"Known: {names}.", option=key)
         return option
 
@@ -124,5 +124,5 @@ class OptionTable:
         return values
 
     def fields(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values that were read by the fields that hold them as they are."""
-        return {o.field: values[o.name] for o in self.options if o.field and o.name in values}
+        """Return the values that were read, else the defaults, by the fields that hold them as they are."""
+        return {o.field: o.of(values) for o in self.options if o.field}
