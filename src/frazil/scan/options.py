@@ -7,12 +7,22 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import Any
 
 from frazil.errors import InvalidInput
+from frazil.spec.kinds import NATURAL, POSITIVE
+from frazil.spec.options import Option, OptionTable
 from frazil.spec.properties import SPLIT_ADAPTIVE, SPLIT_LOOKBACK, SPLIT_OPEN_FILE_COST, SPLIT_SIZE, TableProperty
 
 MIN_ADAPTIVE_SPLIT = 16 * 1024 * 1024
-SPLIT_OPTIONS = ("split-size", "lookback", "file-open-cost")
+_SIZE, _LOOKBACK = Option("split-size", POSITIVE, None), Option("lookback", POSITIVE, None)
+_OPEN_FILE_COST = Option("file-open-cost", NATURAL, None)
+_CHOSEN = "to select a snapshot, use the arguments of scan(): snapshot_id, branch, tag, as_of"
+OPTIONS = OptionTable(
+    "read option", (_SIZE, _LOOKBACK, _OPEN_FILE_COST),
+    dict.fromkeys(("snapshot-id", "branch", "tag", "as-of-timestamp", "versionasof", "timestampasof"), _CHOSEN),
+)  # fmt: skip
+SPLIT_OPTIONS = OPTIONS.names
 
 
 @dataclass(frozen=True)
@@ -44,17 +54,9 @@ class ScanOptions:
     split: SplitOptions = SplitOptions()
 
     @classmethod
-    def of(cls, options: Mapping[str, str] | None, properties: Mapping[str, str], *, with_stats: bool = False) -> ScanOptions:
-        """Parse read options (Java's names; `_` for `-` is allowed) and table properties. Raises InvalidInput for an unknown option."""
-        option_values: dict[str, str] = {}
-        for key, value in (options or {}).items():
-            name = str(key).lower().replace("_", "-")
-            if name not in SPLIT_OPTIONS:
-                chosen = "To select a snapshot, use the arguments of scan(): snapshot_id, branch, tag, as_of."
-                raise InvalidInput(f"Unknown read option: {name}.", hint=f"Known options: {', '.join(SPLIT_OPTIONS)}. {chosen}")
-            if value is not None and option_values.setdefault(name, str(value)) != str(value):
-                raise InvalidInput(f"Read option {name} is given twice, as {option_values[name]} and as {value}.")
-        return cls(with_stats=with_stats, split=split_options(properties, option_values))
+    def of(cls, options: Mapping[str, Any] | None, properties: Mapping[str, str], *, with_stats: bool = False) -> ScanOptions:
+        """Parse read options (Java's names) and table properties. Raises InvalidInput for an unknown option."""
+        return cls(with_stats=with_stats, split=split_options(properties, options))
 
 
 _planning_threads: ContextVar[int | None] = ContextVar("frazil_planning_threads", default=None)
@@ -85,26 +87,21 @@ def workers_are_given() -> bool:
     return _planning_threads.get() is not None or os.environ.get("ICEBERG_WORKER_NUM_THREADS", "").isdigit()
 
 
-def split_options(properties: Mapping[str, str], options: Mapping[str, str] | None = None) -> SplitOptions:
+def split_options(properties: Mapping[str, str], options: Mapping[str, Any] | None = None) -> SplitOptions:
     """Read split options from table properties (read.split.*) and from read options (split-size, lookback, file-open-cost), which win.
 
     An explicit split-size turns adaptive sizes off, as in Java.
     """
-    option_values = {k.lower(): v for k, v in (options or {}).items()}
+    values = OPTIONS.read(options or {})
 
-    def number(option: str, otherwise: TableProperty[int, int]) -> int:
-        if option not in option_values:
-            return otherwise.of(properties)
-        text = str(option_values[option]).strip()
-        if not text.lstrip("+-").isdigit():
-            raise InvalidInput(f"{option} must be a whole number, not {text!r}.")
-        return int(text)
+    def number(option: Option[int, None], otherwise: TableProperty[int, int]) -> int:
+        return otherwise.of(properties) if (value := option.of(values)) is None else value
 
     return SplitOptions(
-        number("split-size", SPLIT_SIZE),
-        number("lookback", SPLIT_LOOKBACK),
-        number("file-open-cost", SPLIT_OPEN_FILE_COST),
-        SPLIT_ADAPTIVE.of(properties) and "split-size" not in option_values,
+        number(_SIZE, SPLIT_SIZE),
+        number(_LOOKBACK, SPLIT_LOOKBACK),
+        number(_OPEN_FILE_COST, SPLIT_OPEN_FILE_COST),
+        SPLIT_ADAPTIVE.of(properties) and _SIZE.name not in values,
     )
 
 
