@@ -24,8 +24,8 @@ class Option(Generic[T, D]):
     """Describe one option. `default` is the value when it is absent; None where a default depends on other things.
 
     `field`: of the class that holds the parsed options, if the value goes there as it is. `verbs`: to which it means something, all
-    without them; `why` says why it means nothing to the others. `aliases`: other spellings. For the documents: `text` says what it does,
-    `otherwise` what holds without it, if this is not the default.
+    without them; `why` says why it means nothing to the others. `aliases`: other spellings. `secret`: errors do not show its values. For
+    the documents: `text` says what it does, `otherwise` what holds without it, if this is not the default.
     """
 
     name: str
@@ -37,6 +37,7 @@ class Option(Generic[T, D]):
     verbs: tuple[str, ...] = ()
     why: str = ""
     aliases: tuple[str, ...] = ()
+    secret: bool = False
 
     def of(self, values: Mapping[str, Any]) -> T | D:
         """Return the value that was read by an `OptionTable`, else the default."""
@@ -91,6 +92,10 @@ class OptionTable:
         """Return the option that a name, however it is spelt, stands for; None where there is none."""
         return self._by_folded.get(folded(key))
 
+    def knows(self, key: Any) -> bool:
+        """Tell whether a name stands for an option, be it one that is refused."""
+        return self.find(key) is not None or folded(key) in self._reasons
+
     def named(self, key: Any) -> Option[Any, Any]:
         """Return the option that a name stands for. Raises Unsupported for one that is refused, InvalidInput for an unknown one."""
         if (reason := self._reasons.get(folded(key))) is not None:
@@ -119,8 +124,8 @@ class OptionTable:
             called = label.format(option.name) if label else self.label(option.name)
             parsed = option.kind.parse(called, value, option=option.name)
             if values.setdefault(option.name, parsed) != parsed:
-                text = f"{called} is given twice, as {values[option.name]!r} and as {parsed!r}."
-                raise InvalidInput(text, hint="Give it once.", option=option.name)
+                both = "" if option.secret else f", as {values[option.name]!r} and as {parsed!r}"
+                raise InvalidInput(f"{called} is given twice{both}.", hint="Give it once.", option=option.name)
         return values
 
     def fields(self, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,36 +8,30 @@ from typing import Any
 
 from frazil.catalog.hive import ACCESS_PROPERTIES
 from frazil.errors import InvalidInput, Unsupported
-from frazil.spec.kinds import DURATION, size_in_bytes
+from frazil.spec.kinds import BOOLEAN, DURATION, NAMES, SIZE, ValueKind, matching, one_of
+from frazil.spec.options import Option, OptionTable, folded
 from frazil.stream.partitions.zones import zone_of
 
 PROCESS_TIME, PARTITION_TIME, IDLE = TRIGGERS = ("process-time", "partition-time", "idle")
 SUCCESS_FILE, TAG, PROPERTY, MERGE, CUSTOM, METASTORE = POLICIES = ("success-file", "tag", "property", "merge", "custom", "metastore")
 _COMMIT, _EXTRACTOR = "sink.partition-commit.", "partition.time-extractor."
-_KNOWN = (
-    *(_COMMIT + n for n in ("trigger", "delay", "watermark-time-zone", "success-file.name", "end-input")),
-    *(_COMMIT + "policy." + n for n in ("kind", "class", "class.parameters")),
-    *(_EXTRACTOR + n for n in ("kind", "class", "timestamp-pattern", "timestamp-formatter", "on-unparsable")),
-    *(_COMMIT + "metastore." + n for n in ("uri", "table", *ACCESS_PROPERTIES)),
-    "partition.default-name", "watermark-column", "watermark-delay", "compaction.file-size",
-)  # fmt: skip
 _NEED_POLICIES = ("partition.default-name", "watermark-column", "watermark-delay")
 _REFUSED = {
-    "sink.rolling-policy.file-size": "A file's size is chosen by target-file-size-bytes.",
-    "sink.rolling-policy.rollover-interval": "Every micro-batch closes its files: choose the query's trigger interval.",
-    "sink.rolling-policy.inactivity-interval": "Every micro-batch closes its files: choose the query's trigger interval.",
-    "sink.rolling-policy.check-interval": "Every micro-batch closes its files: choose the query's trigger interval.",
-    "compaction.parallelism": "The policy merge works in the driver's process.",
-    "sink.shuffle-by-partition.enable": "Rows are shuffled by partition with distribution-mode=hash.",
-    "sink.parallelism": "Tasks are as many as the frame has partitions: call repartition on it.",
-    "partition.idle-time-to-done": "Give sink.partition-commit.trigger=idle and sink.partition-commit.delay.",
-    "partition.time-interval": "Give it as sink.partition-commit.delay.",
-    "partition.mark-done-action": "Give sink.partition-commit.policy.kind.",
-    "partition.mark-done-action.mode": "Give sink.partition-commit.trigger.",
-    "partition.mark-done.recover-from-state": "Leave it out: pending partitions are committed with the data, so a restart knows them.",
-    "partition.end-input-to-done": "Give sink.partition-commit.end-input.",
-    "partition.timestamp-pattern": "Give it as partition.time-extractor.timestamp-pattern.",
-    "partition.timestamp-formatter": "Give it as partition.time-extractor.timestamp-formatter.",
+    "sink.rolling-policy.file-size": "a file's size is chosen by target-file-size-bytes",
+    "sink.rolling-policy.rollover-interval": "every micro-batch closes its files: choose the query's trigger interval",
+    "sink.rolling-policy.inactivity-interval": "every micro-batch closes its files: choose the query's trigger interval",
+    "sink.rolling-policy.check-interval": "every micro-batch closes its files: choose the query's trigger interval",
+    "compaction.parallelism": "the policy merge works in the driver's process",
+    "sink.shuffle-by-partition.enable": "rows are shuffled by partition with distribution-mode=hash",
+    "sink.parallelism": "tasks are as many as the frame has partitions: call repartition on it",
+    "partition.idle-time-to-done": "give sink.partition-commit.trigger=idle and sink.partition-commit.delay",
+    "partition.time-interval": "give it as sink.partition-commit.delay",
+    "partition.mark-done-action": "give sink.partition-commit.policy.kind",
+    "partition.mark-done-action.mode": "give sink.partition-commit.trigger",
+    "partition.mark-done.recover-from-state": "leave it out: pending partitions are committed with the data, so a restart knows them",
+    "partition.end-input-to-done": "give sink.partition-commit.end-input",
+    "partition.timestamp-pattern": "give it as partition.time-extractor.timestamp-pattern",
+    "partition.timestamp-formatter": "give it as partition.time-extractor.timestamp-formatter",
 }
 
 
@@ -82,17 +76,57 @@ class PartitionCommitOptions:
         return self.enabled and self.trigger == PARTITION_TIME and self.watermark_column is None
 
 
-def _folded(name: str) -> str:
-    return name.lower().replace("_", "-").replace(".", "-")
+def _kinds(given: Any) -> tuple[str, ...]:
+    words = given.split(",") if isinstance(given, str) else NAMES.read(given) if given else ()
+    kinds = (word.strip().lower() for word in words if word.strip())
+    return tuple(one_of(*POLICIES).read(MERGE if kind == "merge-files" else kind) for kind in kinds)
 
 
-_BY_FOLDED = {_folded(n): n for n in (*_KNOWN, *_REFUSED, "auto-compaction")}
+def _stripped(given: Any) -> str | None:
+    return str(given).strip() or None
+
+
+def _zone(zone: str) -> str:
+    if zone_of(zone) is None:
+        raise ValueError(zone)
+    return zone
+
+
+_KINDS = ValueKind(_kinds, f"one of {', '.join(POLICIES)}, or several with commas between them", as_given=True)
+_TEXT = ValueKind(_stripped, "text")
+_ZONE = ValueKind(_zone, "a time zone such as UTC or Europe/Berlin", as_given=True)
+_FILE_NAME = matching(r"(?!\.{1,2}$)[^/]+", "the name of a file", str, as_given=True)
+_PARAMETERS = ValueKind(lambda text: tuple(p for p in text.split(";") if p), "texts with ; between them")
+_EXTRACTOR_KIND = Option(f"{_EXTRACTOR}kind", one_of("default", "custom"), None)
+OPTIONS = OptionTable("option of partition commit", (
+    Option(f"{_COMMIT}trigger", one_of(*TRIGGERS), PROCESS_TIME, "trigger"),
+    Option(f"{_COMMIT}delay", DURATION, 0, "delay_ms"),
+    Option(f"{_COMMIT}watermark-time-zone", _ZONE, "UTC", "zone"),
+    Option(f"{_COMMIT}success-file.name", _FILE_NAME, "_SUCCESS", "success_file"),
+    Option(f"{_COMMIT}end-input", BOOLEAN, False, "end_input"),
+    Option(f"{_COMMIT}policy.kind", _KINDS, (), "policies"),
+    Option(f"{_COMMIT}policy.class", _TEXT, None, "policy_class"),
+    Option(f"{_COMMIT}policy.class.parameters", _PARAMETERS, (), "policy_parameters"),
+    _EXTRACTOR_KIND,
+    Option(f"{_EXTRACTOR}class", _TEXT, None, "extractor_class"),
+    Option(f"{_EXTRACTOR}timestamp-pattern", _TEXT, None, "timestamp_pattern"),
+    Option(f"{_EXTRACTOR}timestamp-formatter", _TEXT, None, "timestamp_formatter"),
+    Option(f"{_EXTRACTOR}on-unparsable", one_of("fail", "warn"), "fail", "on_unparsable"),
+    Option(f"{_COMMIT}metastore.uri", _TEXT, None, "metastore_uri"),
+    Option(f"{_COMMIT}metastore.table", _TEXT, None, "metastore_table"),
+    *(Option(f"{_COMMIT}metastore.{name}", ValueKind(str, "text"), None, secret=True) for name in ACCESS_PROPERTIES),
+    Option("partition.default-name", ValueKind(str, "text", as_given=True), "__DEFAULT_PARTITION__", "default_name"),
+    Option("watermark-column", _TEXT, None, "watermark_column"),
+    Option("watermark-delay", DURATION, 0, "watermark_delay_ms"),
+    Option("compaction.file-size", SIZE, None, "merge_target"),
+), _REFUSED)  # fmt: skip
+_AUTO_COMPACTION = OptionTable("option of partition commit", (Option("auto-compaction", BOOLEAN, False),))
 
 
 def is_partition_option(name: str) -> bool:
     """Tell whether an option belongs to partition commit; `_` is taken for `-` and, since keywords have no dots, for `.`."""
-    folded = _folded(name)
-    return folded in _BY_FOLDED or folded.startswith(("sink-partition-commit-", "partition-time-extractor-", "sink-rolling-policy-"))
+    begins = folded(name).startswith(("sink-partition-commit-", "partition-time-extractor-", "sink-rolling-policy-"))
+    return begins or OPTIONS.knows(name) or _AUTO_COMPACTION.knows(name)
 
 
 def partition_commit_options(options: Mapping[str, Any], policies: Sequence[Callable[[Any], object]] = ()) -> PartitionCommitOptions:
@@ -101,67 +135,22 @@ def partition_commit_options(options: Mapping[str, Any], policies: Sequence[Call
     Raises InvalidInput for unknown, wrong or contradictory options, and Unsupported for options of Flink that have no meaning here; both
     name the option and what to write instead.
     """
-    option_values = _by_name(options)
-    for name, instead in _REFUSED.items():
-        if name in option_values:
-            raise Unsupported(f"The option {name} is not supported.", hint=instead, option=name)
-    if "auto-compaction" in option_values and _flag("auto-compaction", option_values.pop("auto-compaction")):
-        raise Unsupported(
-            "The option auto-compaction is not supported.", hint="Give sink.partition-commit.policy.kind=merge.", option="auto-compaction"
-        )
-    take = option_values.get
-    kinds = _kinds(take(_COMMIT + "policy.kind"), policies)
-    parsed = PartitionCommitOptions(
-        policies=kinds,
-        trigger=_one_of(_COMMIT + "trigger", take(_COMMIT + "trigger", PROCESS_TIME), TRIGGERS),
-        delay_ms=DURATION.parse(_COMMIT + "delay", take(_COMMIT + "delay", "0 s"), option=_COMMIT + "delay"),
-        zone=_zone(str(take(_COMMIT + "watermark-time-zone", "UTC"))),
-        end_input=_flag(_COMMIT + "end-input", take(_COMMIT + "end-input", False)),
-        success_file=_file_name(str(take(_COMMIT + "success-file.name", "_SUCCESS"))),
-        custom=tuple(policies),
-        policy_class=_text(take(_COMMIT + "policy.class")),
-        policy_parameters=tuple(p for p in str(take(_COMMIT + "policy.class.parameters", "")).split(";") if p),
-        extractor_class=_text(take(_EXTRACTOR + "class")),
-        timestamp_pattern=_text(take(_EXTRACTOR + "timestamp-pattern")),
-        timestamp_formatter=_text(take(_EXTRACTOR + "timestamp-formatter")),
-        on_unparsable=_one_of(_EXTRACTOR + "on-unparsable", take(_EXTRACTOR + "on-unparsable", "fail"), ("fail", "warn")),
-        default_name=str(take("partition.default-name", "__DEFAULT_PARTITION__")),
-        watermark_column=_text(take("watermark-column")),
-        watermark_delay_ms=DURATION.parse("watermark-delay", take("watermark-delay", "0 s"), option="watermark-delay"),
-        merge_target=None if take("compaction.file-size") is None else _size("compaction.file-size", take("compaction.file-size")),
-        metastore_uri=_text(take(_COMMIT + "metastore.uri")),
-        metastore_table=_text(take(_COMMIT + "metastore.table")),
-        metastore_access=tuple((n, str(value)) for n in ACCESS_PROPERTIES if (value := take(f"{_COMMIT}metastore.{n}")) is not None),
-    )
-    _check(parsed, option_values, str(take(_EXTRACTOR + "kind", "custom" if _EXTRACTOR + "class" in option_values else "default")))
-    return parsed
-
-
-def _by_name(options: Mapping[str, Any]) -> dict[str, Any]:
-    option_values: dict[str, Any] = {}
-    for key, value in options.items():
-        name = _BY_FOLDED.get(_folded(key))
-        if name is None:
-            raise InvalidInput(f"Unknown option of partition commit: {key}.", hint=f"There are: {', '.join(_KNOWN)}.", option=key)
-        if name in option_values:
-            raise InvalidInput(f"The option {name} is given twice.", option=name)
-        if value is not None:
-            option_values[name] = value
-    return option_values
-
-
-def _kinds(value: Any, policies: Sequence[Any]) -> tuple[str, ...]:
-    """Parse the list of policies; without one, functions of the caller mean custom."""
-    name = _COMMIT + "policy.kind"
-    if value is None:
-        return (CUSTOM,) if policies else ()
-    kinds = tuple(k.strip().lower() for k in (value.split(",") if isinstance(value, str) else value) if k.strip())
-    kinds = tuple(MERGE if k == "merge-files" else k for k in kinds)
-    for kind in kinds:
-        _one_of(name, kind, POLICIES)
+    automatic = {k: v for k, v in options.items() if _AUTO_COMPACTION.knows(k)}
+    if any(_AUTO_COMPACTION.read(automatic).values()):
+        hint = "Give sink.partition-commit.policy.kind=merge."
+        raise Unsupported("The option auto-compaction is not supported.", hint=hint, option="auto-compaction")
+    values = OPTIONS.read({k: v for k, v in options.items() if k not in automatic})
+    if policies and f"{_COMMIT}policy.kind" not in values:
+        kinds: tuple[str, ...] = (CUSTOM,)
+    else:
+        kinds = values.get(f"{_COMMIT}policy.kind", ())
     if len(set(kinds)) < len(kinds):
-        raise InvalidInput(f"{name} names a policy twice: {', '.join(kinds)}.", option=name)
-    return kinds
+        raise InvalidInput(f"{_COMMIT}policy.kind names a policy twice: {', '.join(kinds)}.", option=f"{_COMMIT}policy.kind")
+    access = tuple((n, value) for n in ACCESS_PROPERTIES if (value := values.get(f"{_COMMIT}metastore.{n}")) is not None)
+    fields = {**OPTIONS.fields(values), "policies": kinds}
+    parsed = PartitionCommitOptions(custom=tuple(policies), metastore_access=access, **fields)
+    _check(parsed, values, _EXTRACTOR_KIND.of(values) or ("default" if parsed.extractor_class is None else "custom"))
+    return parsed
 
 
 def _check(options: PartitionCommitOptions, option_values: Mapping[str, Any], extractor_kind: str) -> None:
@@ -194,7 +183,6 @@ def _check(options: PartitionCommitOptions, option_values: Mapping[str, Any], ex
 
 
 def _check_times(options: PartitionCommitOptions, option_values: Mapping[str, Any], extractor_kind: str) -> None:
-    _one_of(_EXTRACTOR + "kind", extractor_kind, ("default", "custom"))
     if (extractor_kind == "custom") != (options.extractor_class is not None):
         text = f"{_EXTRACTOR}kind={extractor_kind} {'needs' if options.extractor_class is None else 'contradicts'} {_EXTRACTOR}class."
         raise InvalidInput(text, hint='A class is "module:callable", with kind=custom.', option=_EXTRACTOR + "kind")
@@ -204,46 +192,7 @@ def _check_times(options: PartitionCommitOptions, option_values: Mapping[str, An
     if options.watermark_delay_ms and not options.watermark_column:
         raise InvalidInput("watermark-delay needs watermark-column.", hint="The query's own watermark has its delay in withWatermark.")
     if options.enabled and options.trigger != PARTITION_TIME:
-        of_time = (_COMMIT + "watermark-time-zone", "watermark-column", *(n for n in _KNOWN if n.startswith(_EXTRACTOR)))
+        of_time = (_COMMIT + "watermark-time-zone", "watermark-column", *(n for n in OPTIONS.names if n.startswith(_EXTRACTOR)))
         if useless := [n for n in of_time if n in option_values]:
             text = f"{', '.join(useless)} has no effect with {_COMMIT}trigger={options.trigger}."
             raise InvalidInput(text, hint=f"Give {_COMMIT}trigger={PARTITION_TIME}.", option=useless[0])
-
-
-def _one_of(name: str, value: Any, choices: Sequence[str]) -> str:
-    text = str(value).strip().lower()
-    if text not in choices:
-        raise InvalidInput(f"{name} must be one of {', '.join(choices)}, not {value!r}.", option=name)
-    return text
-
-
-def _flag(name: str, value: Any) -> bool:
-    return _one_of(name, value, ("true", "false")) == "true"
-
-
-def _text(value: Any) -> str | None:
-    return None if value is None or not str(value).strip() else str(value).strip()
-
-
-def _size(name: str, value: Any) -> int:
-    try:
-        size = size_in_bytes(str(value))
-    except ValueError:
-        size = 0
-    if size <= 0:
-        raise InvalidInput(f"{name} must be a size, not {value!r}.", hint="For example 128MB.", option=name)
-    return size
-
-
-def _zone(zone: str) -> str:
-    if zone_of(zone) is None:
-        name = _COMMIT + "watermark-time-zone"
-        raise InvalidInput(f"{name} must be a time zone, not {zone!r}.", hint="For example UTC or Europe/Berlin.", option=name)
-    return zone
-
-
-def _file_name(file_name: str) -> str:
-    if not file_name or "/" in file_name or file_name in (".", ".."):
-        name = _COMMIT + "success-file.name"
-        raise InvalidInput(f"{name} must be the name of a file, not {file_name!r}.", option=name)
-    return file_name
