@@ -48,7 +48,7 @@ LEADS_TO = {  # by the name of a package or class, a class that must be there
 # What serves SQL is called by Spark, on threads of its own: the statements of tests/sql run it, on each Spark.
 OF_SQL = {
     "jvm_catalog", "jvm_changes", "jvm_errors", "jvm_functions", "jvm_parser", "jvm_procedures", "jvm_relations", "jvm_statements",
-    "jvm_view_statements",
+    "jvm_stars", "jvm_view_statements",
 }  # fmt: skip
 BY_SQL = {
     "jvm.session_key", "jvm.some", "jvm.thread_key", "jvm_plans.holds_subquery", "jvm_plans.session_frame", "jvm_views.is_temporary_view",
@@ -118,6 +118,11 @@ def call_the_session(session):
     assert (
         list(host.texts(["a", "b"])) == ["a", "b"] and host.map({"k": "v"}).get("k") == "v" and host.map({"k": "v"}) is host.map({"k": "v"})
     )
+    assert jvm.texts_of_seq(jvm.scala_seq(session, ["a", "b"])) == ("a", "b") and jvm.texts_of_seq(jvm.scala_seq(session, [])) == ()
+    assert jvm.text_pairs(session._jvm, host.map({"k": "v", "l": ""})) == {"k": "v", "l": ""} and jvm.text_pairs(session._jvm, host.map({})) == {}
+    assert host.thread_id() > 0 and str(host.skip.toString()) == "SKIP"
+    assert host.extends(jvm.EXPRESSIONS + "Nvl", jvm.EXPRESSIONS + "RuntimeReplaceable")
+    assert not host.extends(jvm.EXPRESSIONS + "Coalesce", jvm.EXPRESSIONS + "RuntimeReplaceable")
     assert jvm.no_option(session).isEmpty() and list(jvm.each(jvm.scala_seq(session, ["a", "b"]))) == ["a", "b"]
     set_here = session.conf.getAll() if callable(session.conf.getAll) else session.conf.getAll
     assert jvm.settings_of(session) == set_here
@@ -155,6 +160,11 @@ def call_plans(session):
     assert renamed.columns == ["n", "m"] and jvm_plans.output_ids(renamed)[:1] == jvm_plans.output_ids(like)
     assert renamed.select(like.n).count() == 4
     named = frame.select(jvm.jvm_of(session).named_column("`id`", "i", False), jvm.jvm_of(session).named_column("`id`", "d", True))
+    assert frame.select(jvm.jvm_of(session).renamed(F.col("id") + 1, "x")).columns == ["x"]
+    none = jvm_plans.empty_plan(session, frame.schema)
+    assert jvm_plans.empty_plan(session, frame.schema) is none and jvm_plans.frame_of(session, none).count() == 0
+    assert jvm_plans.frame_of(session, jvm_plans.aliased_plan(session, none, ["db", "t"])).select("db.t.id").schema == frame.schema
+    assert len(jvm_plans.plan_ids(session, jvm_plans.analysed_plan(wider))) == 2
     assert named.columns == ["i", "d"] and [tuple(r) for r in named.collect()] == [(0, 0.0), (1, 1.0), (2, 2.0)]
 
     selected = frame.selectExpr("id + 1 as a", "rand() as b", "hash(id)")
@@ -168,6 +178,11 @@ def call_plans(session):
     assert jvm_plans.full_text(session, plus) == jvm_plans.expression_sql(plus) == "(id + CAST(1 AS BIGINT))"
     assert jvm_plans.full_text(session, plus, {number: "side"}) == "(side.id + CAST(1 AS BIGINT))"
     assert jvm_plans.full_text(session, random) is None
+    both_sides = frame.alias("a").join(frame.alias("b")).selectExpr("a.id + b.id + length('a.id b.id') + nvl(a.id, 1)", "a.id > b.id")
+    total, greater = jvm_plans.selected_expressions(both_sides)
+    sides = dict(zip(jvm_plans.plan_ids(session, jvm_plans.analysed_plan(both_sides).child()), ("x", "y"), strict=True))
+    assert jvm_plans.full_text(session, greater, sides) == "(x.id > y.id)"
+    assert jvm_plans.full_text(session, total, sides).startswith("(((x.id + y.id) + CAST(length('a.id b.id') AS BIGINT)) + coalesce(x.id")
     both = jvm_plans.filter_condition(frame.where("id > 1 and id < 3"))
     assert [jvm_plans.kind_of(e) for e in jvm_plans.conjuncts(both)] == ["GreaterThan", "LessThan"]
     narrower = session.range(3).selectExpr("id", "id + 1 as m")
