@@ -27,7 +27,8 @@ def t(run, table_of):
 def test_pyspark_methods_answer_for_a_catalog_of_frazils(spark, lake, t):
     name, catalog = f"{lake}.db.t", spark.catalog
     assert spark.table(name).count() == spark.read.table(name).count() == 2
-    assert spark.table(name).select("_pos", "id").filter("_pos = 0").count() == 2
+    if spark.version >= "4.3":  # earlier ones cannot hide columns, and a DataFrame does not tell which it will name
+        assert spark.table(name).select("_pos", "id").filter("_pos = 0").count() == 2
     assert [row.name for row in catalog.listTables(f"{lake}.db")] == ["t"]
     assert [column.name for column in catalog.listColumns(name)] == ["id", "s"]
     assert catalog.getTable(name).name == "t" and catalog.getDatabase(f"{lake}.db").name == "db"

@@ -37,6 +37,7 @@ READS = [
     ("SELECT n FROM of_t", [(6,)]),
     ("SELECT n FROM spark_catalog.default.always", [(6,)]),
     ("DROP VIEW spark_catalog.default.always", None),
+    ("DROP VIEW of_t", None),
     ("CACHE TABLE lake.db.t", None),
     ("INSERT INTO lake.db.t VALUES (50, 'x', 1)", None),
     ("SELECT count(*) FROM lake.db.t", [(7,)]),

@@ -67,8 +67,9 @@ def test_a_view_is_replaced_altered_renamed_and_dropped(run, lake, catalog, tabl
         run("DROP VIEW lake.db.w")
 
 
-def test_what_is_wrong_with_a_view_is_told(spark, run, lake, catalog, table):
+def test_what_is_wrong_with_a_view_is_told(request, spark, run, lake, catalog, table):
     spark.sql("CREATE OR REPLACE TEMPORARY VIEW passing AS SELECT 1 x")
+    request.addfinalizer(lambda: spark.catalog.dropTempView("passing"))
     for text, words in {
         "CREATE VIEW lake.db.v AS SELECT * FROM lake.db.nope": "TABLE_OR_VIEW_NOT_FOUND",
         "CREATE VIEW lake.db.v (a, a) AS SELECT 1, 2": "already exists",
@@ -87,7 +88,6 @@ def test_what_is_wrong_with_a_view_is_told(spark, run, lake, catalog, table):
             run(f"ALTER VIEW lake.db.v {change}")
     run("DROP VIEW lake.db.v")
     assert run(f"SHOW VIEWS IN {lake}.db") in ([], [("", "passing", True)])
-    spark.catalog.dropTempView("passing")
 
 
 def test_a_view_of_another_dialect_is_refused_by_naming_its_dialects(run, lake, catalog, table):
@@ -105,13 +105,14 @@ def test_temporary_views_come_before_views_of_their_name(spark, run):
     run("CREATE TEMPORARY VIEW v AS SELECT 2 AS a")
     try:
         assert run("SELECT a FROM v") == [(2,)] and run("SELECT a FROM lake.db.v") == [(1,)]
-        run("ALTER VIEW v RENAME TO passing")
-        assert run("SELECT a FROM passing") == [(2,)] and run("SELECT a FROM v") == [(1,)]
+        run("ALTER VIEW v RENAME TO renamed")
+        assert run("SELECT a FROM renamed") == [(2,)] and run("SELECT a FROM v") == [(1,)]
         run("CREATE TEMPORARY VIEW v AS SELECT 3 AS a")
         run("DROP VIEW v")
         assert run("SELECT a FROM v") == [(1,)]
     finally:
-        spark.catalog.dropTempView("passing")
+        for name in ("v", "renamed"):
+            spark.catalog.dropTempView(name)
 
 
 @pytest.mark.versions
