@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -32,9 +33,19 @@ SHORT = {
     "mixed_formats",
     "append_v2",
 }
-FEW = [pytest.param(n, marks=pytest.mark.versions) if n in SHORT else n for n in CHOSEN]
-FEW += [pytest.param(n, marks=pytest.mark.soak) for n in names(deletes=True) if n not in DELETING]
 DOORS = ("to_spark", "prepared", "bare")
+
+
+def by_door(everywhere: Iterable[str], *but: str) -> list[Any]:
+    """List (door, table) as cases: each table is tried at one of the doors, in turns, those of `everywhere` at all of them. `make soak` tries
+    all tables at all doors; the short form is that of the older Sparks."""
+    cases = []
+    for n, name in enumerate(n for n in [*CHOSEN, *(n for n in names(deletes=True) if n not in DELETING)] if n not in but):
+        for turn, door in enumerate(DOORS):
+            tried = name in SHORT or name in everywhere or (name in CHOSEN and (n + turn) % len(DOORS) == 0)
+            marks = [pytest.mark.versions] if name in SHORT else [] if tried else [pytest.mark.soak]
+            cases.append(pytest.param(door, name, marks=marks))
+    return cases
 
 
 @pytest.fixture
@@ -74,8 +85,7 @@ def refusal_is_named(read: Any, table: GoldenTable, lacking: str) -> None:
         assert doors.summed(rows, q.schema) == q.answer
 
 
-@pytest.mark.parametrize("name", FEW)
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(("door", "name"), by_door(DELETING))
 def test_rows_and_filters_are_those_of_the_table(ask: Any, golden: Golden, door: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(narrow, "FEW", 0)  # `prepared`: filters come after `load()`, and prune the smallest tables too
     table = golden[name]
@@ -88,8 +98,7 @@ def test_rows_and_filters_are_those_of_the_table(ask: Any, golden: Golden, door:
     return None
 
 
-@pytest.mark.parametrize("name", [n for n in FEW if n != "geo_v3"])
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(("door", "name"), by_door((), "geo_v3"))
 def test_time_travel_and_refs_use_their_own_schema(ask: Any, golden: Golden, door: str, name: str) -> None:
     table = golden[name]
     asked = [q for q in questions.travels(table) if not doors.spark_refuses(q.schema)]
