@@ -16,10 +16,10 @@ from frazil.maintain.compact import external_sort, rewrite
 from tests.builders.catalogs import catalog_of
 from tests.forked import printed_by
 
-FILES, ROWS = 10, 200_000
+FILES, ROWS = 16, 200_000
 WHOLE = FILES * ROWS * (8 + 8 + 100 + 4)
 MEMORY = 4 << 20
-"""Bytes of rows that a task may sort at once, of 229 MB; what Python, Parquet and its writers hold comes on top."""
+"""Bytes of rows that a task may sort at once, of 366 MB; what Python, Parquet and its writers hold comes on top."""
 PROPERTIES = {
     "write.parquet.compression-codec": "uncompressed", "write.target-file-size-bytes": str(32 << 20),
     "write.parquet.row-group-size-bytes": str(4 << 20),
