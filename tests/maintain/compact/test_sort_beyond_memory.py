@@ -75,4 +75,4 @@ def test_a_group_beyond_memory_is_sorted_on_disk(order: str, tmp_path: Path) -> 
     files, groups, spilled, more = map(int, line.split())
     print(f"{order}: {more >> 20} MB for {WHOLE >> 20} MB of rows in {spilled} runs")
     assert (files, groups) == (FILES, 1) and spilled >= WHOLE / MEMORY / 2
-    assert more < 0.75 * WHOLE, f"{more >> 20} MB for {WHOLE >> 20} MB of rows"
+    assert more < 0.85 * WHOLE, f"{more >> 20} MB for {WHOLE >> 20} MB of rows"
