@@ -90,9 +90,9 @@ def test_paths_in_properties_are_stored_as_the_one_text_of_their_directory() -> 
 
 @pytest.mark.parametrize("name", ["write.data.path", "write.metadata.path"])
 def test_a_path_that_begins_with_a_blank_is_refused(name: str) -> None:
-    assert TABLE_PROPERTIES[name].kind.parse(name, "/x y ") == "/x y "
+    assert TABLE_PROPERTIES[name].of({name: "/x y "}) == "/x y "
     with pytest.raises(ValidationError, match="' /x'"):
-        TABLE_PROPERTIES[name].kind.parse(name, " /x")
+        TABLE_PROPERTIES[name].of({name: " /x"})
     with pytest.raises(InvalidInput, match="begins with a blank"):
         place_of(" /x")
 
