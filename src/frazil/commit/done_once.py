@@ -87,7 +87,7 @@ def already_done(metadata: TableMetadata, txn: Txn, branch: str) -> AlreadyDone 
     text = metadata.properties.get(name)
     if text is None:
         return None
-    number, snapshot_id, digest = TXN_MARK.kind.parse(name, text)
+    number, snapshot_id, digest = TXN_MARK.parse(name, text)
     differs = number == txn.number and None not in (digest, txn.digest) and digest != txn.digest
     is_rewound = number > txn.number or differs
     if is_rewound and txn.on_rewind == "fail":

@@ -53,7 +53,11 @@ class ColumnProperty(Generic[T]):
 
     def of(self, properties: Mapping[str, str]) -> dict[str, T]:
         """Return the value of each column that has one, by its full name."""
-        return {column: _parsed(self.prefix + column, self.kind, text) for column, text in self.texts(properties).items()}
+        return {column: self.parse(self.prefix + column, text) for column, text in self.texts(properties).items()}
+
+    def parse(self, name: str, text: str) -> T:
+        """Parse the value of one of these properties, which is called by its full name. Raises ValidationError."""
+        return _parsed(name, self.kind, text)
 
     def texts(self, properties: Mapping[str, str]) -> dict[str, str]:
         """Return the stored text of each column that has one, unchecked, by its full name."""

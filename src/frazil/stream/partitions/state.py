@@ -79,7 +79,7 @@ def state_of(metadata: TableMetadata, branch: str) -> PartitionState:
     """Read the state of a branch; empty when partition commit was never used. Raises ValidationError, CorruptData."""
     name = property_name(branch)
     text = metadata.properties.get(name)
-    return PartitionState() if text is None else decode(PARTITION_COMMIT.kind.parse(name, text), f"table property {name}")
+    return PartitionState() if text is None else decode(PARTITION_COMMIT.parse(name, text), f"table property {name}")
 
 
 def updates_to(state: PartitionState, metadata: TableMetadata, branch: str) -> Sequence[Update]:
