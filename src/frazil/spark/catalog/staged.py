@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from frazil.catalog.names import full_name
 from frazil.spark.catalog.protocol import Calls, Parts, Staged, TableDefinition
-from frazil.spark.catalog.proxy import SparkProxy
+from frazil.spark.catalog.table import DescribedTable
 from frazil.spark.catalog.write import WriteBuilder
 from frazil.spark.host.jvm import implementing
 from frazil.spark.host.jvm_catalog import CATALOG, CatalogTypes
 
 
-class StagedTable(SparkProxy):
+class StagedTable(DescribedTable):
     """Take the rows of a table that becomes visible with them."""
 
     Java = implementing(CATALOG + "StagedTable", CATALOG + "SupportsWrite")
@@ -23,14 +24,9 @@ class StagedTable(SparkProxy):
         super().__init__(types, full_name((calls.name, *parts)))
         self._spark, self._definition, self._staged, self._transforms = spark, definition, staged, transforms
 
-    def name(self) -> str:
-        return self._described
-
-    def schema(self) -> Any:
+    @cached_property
+    def _struct(self) -> Any:
         return self.types.struct_type(self._spark, self._definition.schema)
-
-    def columns(self) -> Any:
-        return self.types.columns(self.schema())
 
     def partitioning(self) -> Any:
         return self._transforms
@@ -40,15 +36,6 @@ class StagedTable(SparkProxy):
 
     def capabilities(self) -> Any:
         return self.types.capabilities(["V1_BATCH_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC"])
-
-    def constraints(self) -> Any:
-        return self.types.no_constraints
-
-    def id(self) -> None:
-        return None
-
-    def version(self) -> None:
-        return None
 
     def newWriteBuilder(self, info: Any) -> Any:
         options = self.types.options(info.options())

@@ -108,7 +108,35 @@ class MetadataColumn(SparkProxy):
         return None
 
 
-class ServedTable(SparkProxy):
+class DescribedTable(SparkProxy):
+    """Answer what Spark asks of any table; `_struct`, the StructType of its columns, is what each kind of table knows."""
+
+    _struct: Any
+
+    @cached_property
+    def _columns(self) -> Any:
+        return self.types.columns(self._struct)
+
+    def name(self) -> str:
+        return self._described
+
+    def schema(self) -> Any:
+        return self._struct
+
+    def columns(self) -> Any:
+        return self._columns
+
+    def constraints(self) -> Any:
+        return self.types.no_constraints
+
+    def id(self) -> str | None:
+        return None
+
+    def version(self) -> str | None:
+        return None
+
+
+class ServedTable(DescribedTable):
     """Describe a table to Spark, and write its rows. `parts`: of its name in the catalog; `branch`: that it is written to."""
 
     Java = implementing(CATALOG + "SupportsWrite", CATALOG + "SupportsMetadataColumns", CATALOG + "TruncatableTable")
@@ -125,19 +153,6 @@ class ServedTable(SparkProxy):
         schema = shown_schema(self.loaded.metadata.schema(), time=time_enabled(self.spark))
         return self.types.struct_type(self.spark, schema)
 
-    @cached_property
-    def _columns(self) -> Any:
-        return self.types.columns(self._struct)
-
-    def name(self) -> str:
-        return self._described
-
-    def schema(self) -> Any:
-        return self._struct
-
-    def columns(self) -> Any:
-        return self._columns
-
     def partitioning(self) -> Any:
         metadata = self.loaded.metadata
         return self.types.transforms(partition_terms(metadata.spec(), metadata.schema()))
@@ -147,9 +162,6 @@ class ServedTable(SparkProxy):
 
     def capabilities(self) -> Any:
         return self.types.capabilities(_CAPABILITIES)
-
-    def constraints(self) -> Any:
-        return self.types.no_constraints
 
     def id(self) -> str | None:
         uuid = self.loaded.metadata.table_uuid
@@ -192,7 +204,7 @@ class ServedTable(SparkProxy):
         return table_properties(self.loaded)
 
 
-class ShownTable(SparkProxy):
+class ShownTable(DescribedTable):
     """Describe what is only read: a metadata table, a changelog, a branch, or a table at a snapshot."""
 
     Java = implementing(CATALOG + "Table")
@@ -200,15 +212,6 @@ class ShownTable(SparkProxy):
     def __init__(self, types: CatalogTypes, spark: Any, name: str, columns: s.StructType):
         super().__init__(types, name)
         self._struct = types.struct_type(spark, columns)
-
-    def name(self) -> str:
-        return self._described
-
-    def schema(self) -> Any:
-        return self._struct
-
-    def columns(self) -> Any:
-        return self.types.columns(self._struct)
 
     def partitioning(self) -> Any:
         return self.types.transforms(())
@@ -218,15 +221,6 @@ class ShownTable(SparkProxy):
 
     def capabilities(self) -> Any:
         return self.types.capabilities(("BATCH_READ",))
-
-    def constraints(self) -> Any:
-        return self.types.no_constraints
-
-    def id(self) -> None:
-        return None
-
-    def version(self) -> None:
-        return None
 
 
 def table_properties(loaded: LoadedTable) -> dict[str, str]:
