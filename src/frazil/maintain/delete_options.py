@@ -51,6 +51,6 @@ def delete_rewrite_options(options: Mapping[str, Any] | None, metadata: TableMet
     """
     values = _OPTIONS.read(mapping("options", options))
     leftovers = metadata.format_version >= 3 and not any(option.name in values for option in _SIZES)
-    sizes = sizes_of(values, DELETE_TARGET_FILE_SIZE.of(metadata.properties))
+    sizes = sizes_of(values, DELETE_TARGET_FILE_SIZE.of(metadata.properties), metadata.location)
     commits = COMMITS.of(values) if PARTIAL.of(values) else None
     return DeleteRewriteOptions(*sizes, commits=commits, **_OPTIONS.fields({REWRITE_ALL.name: leftovers, **values}))

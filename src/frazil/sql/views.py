@@ -76,17 +76,21 @@ def _refuse_reserved(before: Mapping[str, str], after: Mapping[str, str]) -> Non
     """Raise Unsupported for a property of a view that Iceberg keeps itself, where a statement sets or removes it."""
     for key in _RESERVED:
         if key in after and after[key] != before.get(key):
-            raise Unsupported(f"Cannot set reserved property: '{key}'", hint="Iceberg keeps it itself.")
+            raise _reserved("set", key)
         if key in before and key not in after:
-            raise Unsupported(f"Cannot unset reserved property: '{key}'", hint="Iceberg keeps it itself.")
+            raise _reserved("unset", key)
+
+
+def _reserved(verb: str, key: str) -> Unsupported:
+    return Unsupported(f"Cannot {verb} reserved property: '{key}'", hint="Iceberg keeps it itself.")
 
 
 def alter_view(catalog: Catalog, parts: Parts, removals: Iterable[str], updates: Mapping[str, str]) -> None:
     """Remove and set properties of a view. Raises Unsupported for those that Iceberg keeps itself."""
     removals = set(removals)
     for verb, keys in (("set", updates), ("unset", removals)):
-        if (reserved := next((k for k in keys if k in (*_RESERVED, "provider", "location")), None)) is not None:
-            raise Unsupported(f"Cannot {verb} reserved property: '{reserved}'", hint="Iceberg keeps it itself.")
+        if (key := next((k for k in keys if k in (*_RESERVED, "provider", "location")), None)) is not None:
+            raise _reserved(verb, key)
     catalog.update_view_properties(parts, removals, dict(updates))
 
 

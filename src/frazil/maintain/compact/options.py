@@ -118,11 +118,11 @@ def compaction_options(given: Mapping[str, Any] | None, metadata: TableMetadata,
     commits = COMMITS.of(values)
     values = {_FAILED_COMMITS.name: commits, _SPEC_ID.name: metadata.default_spec_id, **values}
     metadata.spec_by_id(values[_SPEC_ID.name])
-    sizes = sizes_of(values, TARGET_FILE_SIZE.of(metadata.properties))
+    sizes = sizes_of(values, TARGET_FILE_SIZE.of(metadata.properties), metadata.location)
     return CompactionOptions(*sizes, commits=commits if PARTIAL.of(values) else None, **OPTIONS.fields(values))
 
 
-def sizes_of(values: Mapping[str, Any], usual: int) -> tuple[int, int, int]:
+def sizes_of(values: Mapping[str, Any], usual: int, table: str | None = None) -> tuple[int, int, int]:
     """Return the target, smallest and largest size of files that options give, else Java's: the `usual` target and shares of it. Raises
     InvalidInput where they are not in this order."""
     target = TARGET.of(values) or usual
@@ -130,5 +130,5 @@ def sizes_of(values: Mapping[str, Any], usual: int) -> tuple[int, int, int]:
     largest = LARGEST.of(values) or max(int(target * 1.8), target + 1)
     if not smallest < target < largest:
         text = f"min-file-size-bytes ({smallest}) < target-file-size-bytes ({target}) < max-file-size-bytes ({largest}) does not hold."
-        raise InvalidInput(text, hint="Set all three.")
+        raise InvalidInput(text, hint="Set all three.", table=table)
     return target, smallest, largest

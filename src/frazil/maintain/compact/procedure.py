@@ -203,11 +203,12 @@ def rewrite_data_files(
             result = run.run()
         tries += 1
         lost = result.failed_data_files_count and not (result.commits or result.failed_commits)
-        if lost and tries <= COMMIT_RETRY.retries.of(planned.step.metadata.properties):
-            continue
-        if lost and run.last_error is not None and planned.options.commits is None:
-            raise run.last_error
-        break
+        if not lost:
+            break
+        if tries > COMMIT_RETRY.retries.of(planned.step.metadata.properties):
+            if planned.options.commits is None and run.last_error is not None:
+                raise run.last_error
+            break
     return replace(result, seconds=time.perf_counter() - begun)
 
 
