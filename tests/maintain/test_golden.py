@@ -57,7 +57,7 @@ def test_golden_tables_keep_their_rows(name: str, writable_copy: Callable[[str],
     assert t.maintenance.remove_orphan_files(dry_run=True).dry_run
 
 
-@pytest.mark.parametrize("name", [n if i % 12 == 0 else pytest.param(n, marks=pytest.mark.soak) for i, n in enumerate(names(deletes=None))])
+@pytest.mark.parametrize("name", sampled(names(deletes=None), 12))
 def test_golden_tables_keep_their_rows_under_statistics_and_upkeep(name: str, writable_copy: Callable[[str], str]) -> None:
     t = frazil.load_table(writable_copy(name))  # gc.enabled is false: files are shared with other tests
     before, here = rows(t), needed(t)

@@ -12,6 +12,7 @@ from frazil.arrow.read.read_tasks import ReadContext, read
 from frazil.scan.changelog import CHANGELOG_FIELDS
 from frazil.scan.plan import plan
 from frazil.spec.snapshot import Snapshot
+from tests.builders.examples import sampled
 from tests.golden import Golden, names
 
 CHANGES = [f.name for f in CHANGELOG_FIELDS]
@@ -41,7 +42,7 @@ def line(table: Any) -> list[Snapshot]:
     return list(table.metadata.ancestors(table.current_snapshot()))[::-1] if table.current_snapshot() else []
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.soak) if i % 2 else n for i, n in enumerate(names(deletes=None))])
+@pytest.mark.parametrize("name", sampled(names(deletes=None), 2))
 def test_changes_lead_from_each_snapshot_to_the_next(golden: Golden, name: str) -> None:
     table = frazil.load_table(golden[name].metadata_file)
     snapshots = line(table)
